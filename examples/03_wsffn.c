@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * 03 - a model of four WsFFN layers: the terms of its loss in training, its logits in inference, where they are gone.
+ * 03 - a model of four WsFFN layers: the terms of its loss in training, and its logits in inference, which omits them.
  */
 #include <weft.h>
 

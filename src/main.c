@@ -64,7 +64,7 @@ static int run_words(const struct weft_cmd *cmd, int argc, char **argv)
 {
     struct weft_common *args = calloc(1, cmd->args_bytes);
     enum weft_status status = args ? weft_args_parse(cmd, argc, argv, args) : FAIL(WEFT_NOMEM, "not enough memory");
-    int code = status == WEFT_OK ? 1 : 2; /* if it fails from here on */
+    int code = status == WEFT_OK ? 1 : 2; /* exit code if it fails from here */
     if (args) {
         verbose |= args->verbose;
         if (status == WEFT_OK)
@@ -75,7 +75,7 @@ static int run_words(const struct weft_cmd *cmd, int argc, char **argv)
     status = close_output(status);
     if (status == WEFT_OK)
         return 0;
-    if (status == WEFT_STOPPED) /* the command has said how to continue */
+    if (status == WEFT_STOPPED) /* the command has printed how to continue */
         return WEFT_EXIT_STOPPED;
     print_error();
     return code;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * broken_models.c - mutants of a model are noticed by their own gates: one in eight, or of those whose names match an
- * argument all (make long-whole has every one).
+ * broken_models.c - every mutant of a model is caught by its own gate. Runs one mutant in eight, or all whose names
+ * match an argument (make long-whole runs all).
  *
  * run-tests: 28 s, once
  */
@@ -14,7 +14,7 @@ static void is_noticed(void **state)
 {
     const struct weft_mutant *m = *state;
     struct weft_mutant_result result;
-    /* What an earlier gate may hide runs with all of them, as before training. */
+    /* Mutants that an earlier gate may hide run with all gates, as before training. */
     unsigned gates = m->gate == WEFT_GATE_ACCOUNTED ? WEFT_GATES_ALL : 1u << m->gate;
     assert_int_equal(weft_mutant_run(m, gates, &result), WEFT_OK);
     print_message("%s\n", result.message);

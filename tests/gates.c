@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * gates.c - presets and some odd combinations pass all gates, in f32 and bf16: one in four, all of them in long-whole.
+ * gates.c - presets and some unusual combinations pass all gates, in f32 and bf16. Runs one in four, in long-whole all.
  * Models small enough to be trained here also pass the gate live at their own size.
  *
  * run-tests: 21 s

@@ -13,7 +13,7 @@
  */
 #include "check/check.h"
 #include "golden/stored.h"
-#include "nn/model.h"
+#include "nn/net.h"
 #include "nn/part.h"
 #include "ops/ops.h"
 
@@ -89,7 +89,7 @@ struct run {
     struct weft_net net;
     struct weft_value *logits;
     struct weft_exec *exec;
-    double **memory; /* of each weight, then of each gradient */
+    double **memory; /* values of each weight, then of each gradient */
     struct worst {
         double error;
         char name[64];
@@ -142,7 +142,7 @@ static enum weft_status check_weights(const struct run *r)
             same = p->dim[d] == stored_dim(stored, "of", (size_t)d);
         if (!same)
             return FAIL(WEFT_FORMAT, "the weight %s %s", p->name,
-                        stored ? "has another shape in the file" : "is not in the file");
+                        stored ? "has a different shape in the file" : "is not in the file");
     }
     return WEFT_OK;
 }
@@ -293,7 +293,7 @@ static void note_parts(const struct weft_spec *spec)
         note_part(spec->mechanism[i].part);
 }
 
-/* Of the parts of which `weft verify` says that they are compared with golden models, those that are not. */
+/* Returns the number of parts that `weft verify` lists as compared with golden models but that are not. */
 static int count_missing(void)
 {
     int missing = 0;
@@ -301,7 +301,8 @@ static int count_missing(void)
         for (int i = 0; weft_part_at((enum weft_part_kind)kind, i); i++) {
             const struct weft_part *part = weft_part_at((enum weft_part_kind)kind, i);
             if (weft_part_is_defined(part) && !seen[kind][i]) {
-                printf("FAIL %s is in no golden model, but in the list of src/check/reference.c\n", part->owner.name);
+                printf("FAIL %s is in no golden model, but in the list of src/check/own/reference.c\n",
+                       part->owner.name);
                 missing++;
             }
         }

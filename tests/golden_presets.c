@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * golden_presets.c - compares small models of the presets, also in bf16, with golden values that PyTorch computed in
+ * golden_presets.c - compares small models of the presets, in f32 and bf16, with golden values that PyTorch computed in
  * double precision, see golden/case.h. The argument is the folder, tests/golden by default.
  *
  * run-tests: 1 s

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * memory.c - running allocates nothing, in any library; and the process grows by the planned number of bytes.
+ * memory.c - running a graph allocates nothing, in any library; and the process grows by the planned number of bytes.
  *
  * This program defines malloc and related functions for every library in the process: they count, then call glibc's.
  *
  * run-tests: 17 s
  */
 #include "infer/infer.h"
+#include "train/learner.h"
 #include "unit/stage.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * models.c - one in sixty of the combinations in which all pairs of choices occur passes the gates
- * (tests/long/mutants.sh has all of them).
+ * models.c - combinations in which all pairs of option values occur pass the gates. Runs one in sixty
+ * (tests/long/mutants.sh runs all of them).
  *
  * run-tests: 25 s, once
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * mutants.c - ops broken on purpose: the harness must catch each one and report the right defect.
+ * mutants.c - the harness catches ops that are broken on purpose, and reports the right defect of each.
  *
  * A mutant is the original descriptor with one kernel wrapped. The wrapper calls the original kernel and does one thing
  * wrong before or after it, so that the intended defect is the only one.
@@ -41,7 +41,7 @@ static void look_ahead(const struct weft_call *call, void (*kernel)(const struct
     free(copy);
 }
 
-enum { POSITION_INPUT = 7 }; /* of attention */
+enum { POSITION_INPUT = 7 }; /* attention's input of positions */
 
 static void unmasked(const struct weft_call *call) { look_ahead(call, right->fwd.run, POSITION_INPUT); }
 
@@ -85,7 +85,7 @@ static void one_too_many(const struct weft_call *call)
     weft_tensor_set(call->out[0], weft_tensor_count(call->out[0]), 1);
 }
 
-/* A wrong saved value: the backward kernel gets another rstd than the forward kernel wrote. */
+/* A wrong saved value: the backward kernel gets a different rstd from the one that the forward kernel wrote. */
 static void stale_statistic(const struct weft_call *call)
 {
     struct weft_call mutant = *call;
@@ -160,17 +160,17 @@ struct mutant {
 };
 
 static const struct mutant mutants[] = {
-    {"a wrong sign in a gradient", WEFT_OP_gelu, .bwd = negated_gradient, .found = "the reference says"},
-    {"a wrong causal mask", WEFT_OP_attention, .fwd = unmasked, .found = "the reference says"},
+    {"a wrong sign in a gradient", WEFT_OP_gelu, .bwd = negated_gradient, .found = "the reference has"},
+    {"a wrong causal mask", WEFT_OP_attention, .fwd = unmasked, .found = "the reference has"},
     {"a sum in thread order", WEFT_OP_bias, .bwd = summed_by_thread, .found = "threads"},
     {"a write past the end", WEFT_OP_silu, .fwd = one_too_many, .found = "writes outside"},
-    {"a wrong saved value", WEFT_OP_rmsnorm, .bwd = stale_statistic, .found = "the reference says"},
-    {"a gradient overwritten, not accumulated", WEFT_OP_rmsnorm, .bwd = overwritten, .found = "the reference says"},
+    {"a wrong saved value", WEFT_OP_rmsnorm, .bwd = stale_statistic, .found = "the reference has"},
+    {"a gradient overwritten, not accumulated", WEFT_OP_rmsnorm, .bwd = overwritten, .found = "the reference has"},
     {"a wrong factor in kernel and reference", WEFT_OP_gelu, .bwd = scaled_kernel, .bwd_ref = scaled_reference,
-     .found = "differences say"},
+     .found = "finite differences give"},
     {"a row that depends on the number of rows", WEFT_OP_scale, .fwd = row_dependent,
-     .found = "rows when they come alone"},
-    {"a changed bit in another row of a state", WEFT_OP_store, .fwd = stray_bit, .found = "the reference says"},
+     .found = "rows have different bits when run alone"},
+    {"a changed bit in a different row of a state", WEFT_OP_store, .fwd = stray_bit, .found = "the reference has"},
     {"an in-place kernel that is not elementwise", WEFT_OP_scale, .fwd = not_elementwise, .found = "memory is shared"},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ops.c - runs the harness of `weft check` on every op of the registry, one test per op: on the first case of each and
- * on one in two of the others, under sanitizers one in eight. WEFT_EVERY sets that number.
+ * ops.c - runs the harness of `weft check` on every op of the registry, one test per op: on every second case, under
+ * sanitizers every eighth, starting with the first. WEFT_EVERY sets that number.
  *
  * run-tests: 21 s, asan 79 s, emulated 100 s
  */

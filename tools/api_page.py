@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 #
-# api_page.py HEADER - the reference page of the public interface, as Markdown, from the header's comments: a comment
-# "/* ## Title */" begins a section, every other comment describes the declarations that follow it.
+# api_page.py HEADER - prints the reference page of the public interface as Markdown, from the header's comments: a
+# comment "/* ## Title */" begins a section; every other comment describes the declarations that follow it.
 import re
 import sys
 

@@ -3,15 +3,15 @@
 """defects.py - changes one line of src/ at a time, at random, and counts the changes that `make check` notices.
 
 A defect swaps a comparison, an arithmetic or logical operator or a truth value, raises an integer constant by one, or
-removes a call. It is drawn anew if the file does not compile or its object code stays the same. Code for AMX is left out:
-not every processor runs it. Each defect is built and tested in a copy of the tree under build/defects; the cheapest tests
-run first, and the first failure decides. Prints a line per defect, then the count.
+removes a call. If the file does not compile or its object code does not change, a different defect is drawn. AMX code is
+left out, because not every processor runs it. Each defect is built and tested in a copy of the tree under build/defects;
+the cheapest tests run first, and the first failure decides. Prints a line per defect, then the count.
 
-`--tree DIR` tests another version of the tree with the same defects, drawn here; it must have the same lines.
+`--tree DIR` tests a different version of the tree, which must have the same lines, with the defects drawn for this one.
 
-`--coverage DIR` saves hours: DIR is what WEFT_COVERAGE=DIR gave of that tree in `make FLAVOUR=coverage`. Only tests that execute
-the changed line are run; not those of tests/howto, which build trees of their own and so have no counters. A file that was compiled without
-counters, as kernels may be to save time, is tested with all tests.
+`--coverage DIR` saves hours: DIR is the output of WEFT_COVERAGE=DIR for that tree in `make FLAVOUR=coverage`. Only tests
+that execute the changed line are run, except in tests/howto, which builds its own trees and so has no counters.
+A file that was compiled without counters, as kernels may be to save time, is tested with all tests.
 """
 import argparse
 import difflib
@@ -66,7 +66,7 @@ def run(*command, **more):
 
 
 def object_code(file):
-    """What a source file of the copy compiles to, without debugging information; None if it does not compile."""
+    """Returns the object code of a source file of the copy without debugging information; None if it does not compile."""
     object_file = f"build/release/{file.with_suffix('.o')}".replace("/src/", "/obj/")
     if run("make", "-C", COPY, "WERROR=", object_file).returncode:
         return None
@@ -76,11 +76,11 @@ def object_code(file):
 
 
 class Coverage:
-    """Which tests execute a line. The folder has gcov's counters of each test: TEST/PATH-OF-THE-OBJECT.gcda."""
+    """Finds the tests that execute a line. The folder has gcov's counters of each test: TEST/PATH-OF-THE-OBJECT.gcda."""
 
     def __init__(self, folder):
         self.root = pathlib.Path(folder).resolve()
-        self.lines = {}  # of a file: [(test, lines that it executes)]
+        self.lines = {}  # by file: [(test, lines that it executes)]
 
     def tests(self, file, number):
         """None: not known."""
@@ -95,7 +95,7 @@ class Coverage:
         parts = counters.relative_to(self.root).parts
         end = 1 + next(i for i, part in enumerate(parts) if part.endswith((".c", ".sh")))
         notes = pathlib.Path("/", *parts[end:]).with_suffix(".gcno")
-        if not notes.exists():  # of a tree that a test built and removed
+        if not notes.exists():  # the tree was built and removed by a test
             return None
         lines = set()
         with tempfile.TemporaryDirectory() as folder:
@@ -129,7 +129,7 @@ def check(tests, environment):
 
 
 def copy_tree(tree):
-    """Copies what git knows of the tree, with dates, and removes what the copy has besides."""
+    """Copies the files tracked by git, with their dates, and removes all others from the copy."""
     listed = run("git", "-C", tree, "ls-files", "-co", "--exclude-standard").stdout.split("\n")
     for name in filter(None, listed):
         source, target = pathlib.Path(tree, name), COPY / name
@@ -143,7 +143,7 @@ def copy_tree(tree):
 
 
 def apply(file, number, line, defect):
-    """Writes the defect into the copy, where the line may stand elsewhere. Returns the text from before, and where."""
+    """Writes the defect into the copy, in which the line may have moved. Returns the previous text and the line's index."""
     path = COPY / file
     text = path.read_text()
     lines = text.split("\n")
@@ -163,7 +163,7 @@ def main():
     parser.add_argument("--only", type=int, nargs="*", help="test these defects, by number, and only print the others")
     parser.add_argument("--skip-clean", action="store_true", help="do not test the tree without a defect first")
     parser.add_argument("--coverage", metavar="DIR", help="run only tests that execute the changed line, see above")
-    parser.add_argument("--tree", default=".", help="test another version of the tree")
+    parser.add_argument("--tree", default=".", help="folder of the tree to test")
     args = parser.parse_args()
 
     files = [f for f in sorted(pathlib.Path("src").rglob("*.c")) if not f.stem.endswith("_amx")]

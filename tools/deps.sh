@@ -7,7 +7,7 @@
 set -eu
 
 packages=(
-    gcc g++ libc6-dev make binutils pkg-config                          # building; weft.h is used from C++ too
+    gcc g++ libc6-dev make binutils pkg-config                          # building; weft.h is also used from C++
     libjansson-dev libpcre2-dev libutf8proc-dev libzstd-dev librandom123-dev # linked, or included (Random123)
     libcmocka-dev libdnnl-dev                                           # unit tests; make ONEDNN=yes
     clang clang-format clang-tidy libclang-rt-14-dev llvm-14            # lint, and the second compiler with its sanitizers

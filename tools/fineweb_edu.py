@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 #
-# fineweb_edu.py SHARD... --out DIR - token files from shards of FineWeb-Edu, checked against the counts in the shards.
+# fineweb_edu.py SHARD... --out DIR - writes token files from shards of FineWeb-Edu and checks them against the counts in
+# the shards.
 #
-# A shard is a Parquet file as the dataset offers them (this needs pyarrow), JSON lines with the same fields, or "-" for
-# such lines on the standard input. `weft data prepare` gets the texts through a pipe. Then what it counted is compared
-# with the shards: documents, bytes of text and, with GPT-2's tokenizer, tokens, which the dataset has in `token_count`.
-# A difference exits with 1.
+# A shard is a Parquet file of the dataset (needs pyarrow), a file of JSON lines with the same fields, or "-" for such
+# lines on standard input. `weft data prepare` receives the texts through a pipe. Then its counts are compared with the
+# shards: documents, bytes of text and, with GPT-2's tokenizer, tokens, which the dataset has in `token_count`. If they
+# differ, the exit status is 1.
 import argparse
 import hashlib
 import json
@@ -17,7 +18,7 @@ import tempfile
 
 GPT2 = "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5"  # SHA-256 of OpenAI's vocab.bpe
 LEARNED_FROM = 20000  # documents, about 100 MB
-VALIDATION = "0.005"  # of the documents
+VALIDATION = "0.005"  # fraction of the documents
 
 
 def parquet_rows(path):
@@ -53,7 +54,7 @@ def documents(args):
 
 
 def learn(args, folder):
-    """A tokenizer of as many tokens as asked for, from the first documents."""
+    """Trains a tokenizer with --vocab tokens on the first documents and returns its path."""
     sample, tokenizer = os.path.join(folder, "sample.txt"), os.path.join(folder, "tokenizer.json")
     with open(sample, "w", encoding="utf-8") as f:
         for (text, _), _ in zip(documents(args), range(LEARNED_FROM)):
@@ -64,7 +65,7 @@ def learn(args, folder):
 
 
 def prepare(args, tokenizer):
-    """What the shards count."""
+    """Runs `weft data prepare` on the documents and returns their counts."""
     command = [args.weft, "data", "prepare", "-", "--field", "text", "--val", VALIDATION, "--tokenizer", tokenizer,
                "--out", args.out]
     print(*command, flush=True)
@@ -77,7 +78,7 @@ def prepare(args, tokenizer):
                 count["bytes"] += len(text.encode())
                 count["tokens"] += tokens
                 count["special"] += "<|endoftext|>" in text
-        except BrokenPipeError:  # it says why
+        except BrokenPipeError:  # weft prints the reason
             pass
         try:
             weft.stdin.close()

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# lint.sh [rule...] - what a machine can check of the house rules, on the tree in the current folder.
+# lint.sh [rule...] - checks the house rules that can be checked automatically, on the tree in the current folder.
 # A rule is a function check_<rule> that prints its complaints; without arguments every rule runs.
 set -u -o pipefail
 
-# Which floor a room stands on: a room includes itself and what is below, nothing else.
+# The floor of each room. A room may include headers only from itself and from lower floors.
 declare -A floor=(
     [base]=1
     [tensor]=2 [text]=2
@@ -23,10 +23,19 @@ declare -A floor=(
     [cmd]=14
     [main]=15
 )
+# The same within a room that has folders: a folder may include headers from the room itself and from lower folders.
+declare -A step=(
+    [cmd/kit]=1
+    [check/op]=1 [check/probe]=1 [check/mutants]=1 [check/own]=2 [check/trainer]=2 [check/gates]=2 [check/samples]=3
+    [export/hf]=1 [export/gguf]=2 [export/onnx]=2
+    [report/read]=1 [report/draw]=2 [report/judge]=2 [report/page]=3
+    [text/tokenizer]=1 [text/tokens]=2
+    [train/prune]=1 [train/ranks]=1 [train/record]=2 [train/score]=3
+)
 
 c_files() { find "$@" -name '*.[ch]' 2>/dev/null | sort; }
 
-# matches PATTERN [find arguments]: "file:line:text" of every match in src and include.
+# matches PATTERN [find arguments]: prints "file:line:text" for every match in src and include.
 matches() {
     local pattern=$1
     shift
@@ -43,7 +52,7 @@ check_licence() {
 }
 
 check_rooms() {
-    local file line text header from to
+    local file line text header from to own its
     while IFS=: read -r file line text; do
         header=${text#*\"} header=${header%%\"*}
         [[ $header == weft.h ]] && continue
@@ -55,11 +64,16 @@ check_rooms() {
             echo "$file:$line: room $from has no floor: give it one in tools/lint.sh"
         elif [[ $from != "$to" ]] && ((floor[$to] >= floor[$from])); then
             echo "$file:$line: $from (floor ${floor[$from]}) must not include $to (floor ${floor[$to]})"
+        elif [[ $from == "$to" ]]; then
+            own=${file#src/} own=${own%/*} its=${header%/*}
+            if [[ $own != "$from" && $its != "$to" && $own != "$its" ]] && ((${step[$its]:-9} >= ${step[$own]:-0})); then
+                echo "$file:$line: $own (step ${step[$own]:-none}) must not include $its (step ${step[$its]:-none})"
+            fi
         fi
     done < <(matches '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' -path 'src/*')
 }
 
-# (oneDNN brings OpenMP along: where it is called, its threads are limited.)
+# (oneDNN uses OpenMP; the code that calls it limits its threads.)
 check_openmp() {
     matches '^[[:space:]]*#[[:space:]]*pragma[[:space:]]+omp|_Pragma\("omp|<omp\.h>|[^[:alnum:]_]omp_[a-z_]+\(' \
         ! -path 'src/dnn/onednn/*' | sed -E 's/^([^:]*:[0-9]*):.*/\1: OpenMP; threads are base\/threads.c'\''s/'
@@ -70,19 +84,19 @@ check_onednn() {
         sed 's/:[^:]*$/: oneDNN outside src\/dnn\/onednn/'
 }
 
-# The library reports through return values and callbacks. (_exit: processes that these files made.)
+# The library reports through return values and callbacks. (_exit ends processes that these files started.)
 check_printing() {
     local calls='printf|vprintf|puts|putchar|perror|exit|abort' streams='stderr|stdout'
     {
         matches "(^|[^_[:alnum:]])(($calls)\\(|($streams)([^_[:alnum:]]|$))" ! -path 'src/cmd/*' ! -path src/main.c ! -name '*.py'
-        matches '(^|[^_[:alnum:]])_exit\(' ! -path 'src/cmd/*' ! -path src/check/crew.c ! -path src/study/launch.c \
+        matches '(^|[^_[:alnum:]])_exit\(' ! -path 'src/cmd/*' ! -path src/check/jobs.c ! -path src/study/launch.c \
             ! -path src/launch/job.c
     } | sed -E 's/^([^:]*:[0-9]*):.*/\1: prints or exits outside src\/cmd/'
 }
 
 check_circles() { python3 tools/lint_circles.py; }
 
-# Code belongs into .c files, or into an _inl.h where several share it; other headers have inline functions of a few lines.
+# Code belongs in .c files, or in an _inl.h if several files share it; other headers have inline functions of a few lines.
 most_inline_lines=5
 check_headers() {
     find src include -name '*.h' ! -name '*_inl.h' -exec awk -v most=$most_inline_lines '
@@ -101,10 +115,10 @@ check_size() {
         FNR == most + 1 { print FILENAME ":" FNR ": more than " most " lines: split the file" }' {} + | sort
 }
 
-# Every test declares what it costs, and together they stay within the budget.
+# Every test declares its cost, and the total stays within the budget.
 check_budget() { tools/run_tests.py budget; }
 
-# Words that tools/words.txt has a plainer one for.
+# Words for which tools/words.txt has a plainer one.
 check_words() {
     local pattern plain
     while IFS=$'\t' read -r pattern plain; do
@@ -115,12 +129,12 @@ check_words() {
     done <tools/words.txt | sort
 }
 
-# In one expression the compiler may close the file first.
+# With both in one expression, the compiler may close the file first.
 check_closing() {
     matches '(ferror|fclose)\([^)]*\) *[-+|&]? *!? *(ferror|fclose)\(' | sed -E 's/^([^:]*:[0-9]*):.*/\1: ferror and fclose in one expression: use weft_output_close/'
 }
 
-# Files of the folders that need a row: not those that serve the others, which have a header of their own.
+# Files of the folders that need a row, which excludes helpers with their own header.
 files_with_rows() {
     local file
     find "$@" -maxdepth 1 -name '*.c' ! -name registry.c ! -name common.c 2>/dev/null | while read -r file; do
@@ -128,8 +142,8 @@ files_with_rows() {
     done | sort
 }
 
-# both_ways TABLE MACRO FOLDER...: every MACRO(name row of the table has its file in one of the folders, and every file its
-# row.
+# both_ways TABLE MACRO FOLDER...: checks that every row MACRO(name of the table has a file in one of the folders, and
+# every file a row.
 both_ways() {
     local table=$1 macro=$2 folder=$3 rows files
     shift 2

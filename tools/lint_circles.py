@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 #
-# lint_circles.py - refuses circles between the sources in the current folder: files of src/ that use each other's
-# functions, directly or through others, and headers that include each other. It reads the sources only, so it needs no
+# lint_circles.py - finds circles between the sources in the current folder: files of src/ that use each other's
+# functions, directly or through others, and headers that include each other. It reads only the sources, so it needs no
 # build.
 #
-# A .c file uses another when it names a function that is defined there, as a call or as a pointer; an _inl.h is code of
-# its own, which is used by whoever includes it. Descriptors are data: naming a table or an object is no use.
+# A .c file uses another if it names a function defined there, as a call or as a pointer. An _inl.h file is
+# code, used by every file that includes it. Descriptors are data, so naming a table or an object does not count as use.
 import os
 import re
 import sys
@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 # At the beginning of a line: what it returns, the name, the parameters and the body's brace.
 DEFINITION = re.compile(r"^(?!static\b)[A-Za-z_][\w \t*]*?\b(weft_\w+)[ \t]*\(([^;{}]*)\)\s*\{", re.M)
 NAME = re.compile(r"\bweft_\w+")
-# An op's cases may be made of any op, also of one that uses this op: that is a test.
+# An op's cases are tests, so they may use any op, even one that uses this op.
 CASES = re.compile(r"^static void build\(struct weft_graph \*\w+, const struct weft_case \*\w+\)\n\{.*?^\}", re.S | re.M)
 TAG = re.compile(r"\b(?:struct|enum|union)\s+weft_\w+") # may have the name of a function
 
@@ -33,7 +33,7 @@ def read_sources():
 
 
 def find_uses(sources):
-    """{file: {other file: what makes the edge}} of code, and the same of headers that include each other."""
+    """{file: {other file: the reason for the edge}} of code, and the same of headers that include each other."""
     plain = {path: CASES.sub(" ", NOISE.sub(" ", text)) for path, text in sources.items()}
     home, twice = {}, set()
     for path, text in plain.items():

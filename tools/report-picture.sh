@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# report-picture.sh [REPORT.html [PICTURE.png]] - the picture in README.md, docs/report.png: the finding, the verdicts and
-# the first chart of a report. Without arguments it builds Weft and trains configs/recall-quick, unless studies/ has it
-# already; that takes some minutes. Run it when the look or the words of reports change. Needs Debian's chromium.
+# report-picture.sh [REPORT.html [PICTURE.png]] - renders the picture in README.md, docs/report.png: the finding, the
+# verdicts and the first chart of a report. Without arguments it builds Weft and trains configs/recall-quick, unless
+# studies/ already has it; that takes a few minutes. Run it when the design or the wording of reports changes. Needs
+# Debian's chromium.
 set -eu
 cd "$(dirname "$0")/.."
 study=studies/recall-quick
@@ -31,7 +32,7 @@ nav, h2, main > p, details, .legend, .chart ~ * { display: none !important; }
 .chart { margin: 0; }
 </style>
 END
-# A sandbox does not work for root, as in containers.
+# The sandbox does not work for root, for example in containers.
 root=()
 [ "$(id -u)" != 0 ] || root=(--no-sandbox)
 timeout 120 "$chromium" --headless "${root[@]}" --disable-gpu --hide-scrollbars --user-data-dir="$scratch/profile" \

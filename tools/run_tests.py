@@ -1,28 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""run_tests.py - runs tests, which are programs or scripts, counts their results and measures what they cost.
+"""run_tests.py - runs tests, which are programs or scripts, counts their results and measures their cost.
 
 Each test declares in a comment where it runs and how many CPU seconds it takes there:
 
     run-tests: 3 s, asan 10 s, tsan 20 s
 
 This one takes 3 s in `make check` and also runs under the two sanitizers. `make long-asan` and `long-tsan` run the C tests
-and tests/cli whatever they declare, except those with `once`. One test more than there are cores runs at a time, because some
-wait (WEFT_JOBS sets the number), the longest first, with its share of the cores: threads that wait for one another are slow
-when other tests run.
+and tests/cli whatever they declare, except those with `once`. The number of concurrent tests is the number of cores plus one,
+because some tests wait (WEFT_JOBS sets the number). The longest start first. Each gets its share of the cores, because
+threads that wait for one another are slow when other tests run.
 
 Tests that print TAP lines ("ok 3 - name", "not ok 4 - name" or "FAIL name", "... # SKIP why") are counted by line, others by
 exit status: 0 passed, 77 skipped. A test that fails without such a line counts as one failure. Only failures and skips are
 shown, failures again at the end, then the slowest tests. A test that takes more than twice its declared CPU seconds is
 listed; one that takes more than four times as much fails. The last line is the total.
 
-With WEFT_FIRST_FAILURE=1 the cheapest tests run first, and none begins after one has failed.
+With WEFT_FIRST_FAILURE=1 the cheapest tests run first, and none starts after one has failed.
 
-If WEFT_COVERAGE names a folder, each test writes what it covers into a folder of its own there (FLAVOUR=coverage).
+If WEFT_COVERAGE names a folder, each test writes its coverage into its own folder there (FLAVOUR=coverage).
 
 If WEFT_TOTALS names a file, "passed failed skipped" is appended to it; if WEFT_TIMES does, a line for each test. WEFT_WRAP is
-a command to run programs (not scripts) with, such as valgrind. Declared times are not compared under such a command, or when
-WEFT_EVERY asks for a different sample of cases than usual, or WEFT_ISA for slower kernels.
+a command to run programs (not scripts) with, such as valgrind. Declared times are not compared under such a command, with
+a value of WEFT_EVERY that selects a different sample of cases, or if WEFT_ISA selects slower kernels.
 """
 import argparse
 import concurrent.futures
@@ -37,7 +37,7 @@ import tempfile
 import threading
 import time
 
-# What all tests of a flavour may declare together, in CPU seconds: about 1.5 times what they take on a quiet machine, see
+# Maximum total that the tests of a flavour may declare, in CPU seconds: about 1.5 times their use on a quiet machine, see
 # declare_command. `make lint` compares.
 BUDGET = {"check": 1450, "asan": 800, "tsan": 270, "aarch64": 180, "emulated": 460}
 QUICK = 2  # `make check-quick` runs the tests that declare at most this
@@ -45,7 +45,7 @@ SLOWEST = 20
 
 
 class Declared:
-    """What the comment in a test's source says."""
+    """The declarations in the comment of a test's source."""
 
     def __init__(self, source):
         self.source, self.seconds, self.once = source, {}, False
@@ -155,7 +155,7 @@ class Runner:
                     print(f"    skip: {why}", flush=True)
 
     def run_unless_failed(self, test):
-        """Runs one test, or returns None if the first failure was wanted and has come."""
+        """Runs one test; returns None if the tests stop at the first failure and one has failed."""
         if self.stops and self.failed:
             return None
         outcome = self.run(test)
@@ -242,7 +242,7 @@ def slowest_command(args):
 
 
 def declare_command(args):
-    """Rewrites the declarations of the tests of a file of times: half as much again as measured, for slower machines."""
+    """Declares 1.5 times the measured seconds for the tests in a file of times, to allow for slower machines."""
     measured = {}
     for flavour, source, _, cpu, _ in read_times(args.file):
         measured[flavour, source] = max(cpu, measured.get((flavour, source), 0))
@@ -262,8 +262,8 @@ def main():
     run.set_defaults(function=run_command)
     listing = commands.add_parser("list", help="print the tests of a flavour")
     listing.add_argument("flavour")
-    listing.add_argument("--all", action="store_true", help="also those that do not declare it, but can run there")
-    listing.add_argument("--quick", action="store_true", help=f"only those that declare at most {QUICK} s")
+    listing.add_argument("--all", action="store_true", help="also tests that can run there without declaring it")
+    listing.add_argument("--quick", action="store_true", help=f"only tests that declare at most {QUICK} s")
     listing.set_defaults(function=list_command)
     commands.add_parser("budget", help="check all declarations").set_defaults(function=budget_command)
     declare = commands.add_parser("declare", help="rewrite declarations after a file of times")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * api.h - what the files behind weft.h share: the insides of its objects.
+ * api.h - shared by the files that implement weft.h: the contents of its objects.
  *
  * Invariants: every function of weft.h checks its arguments here, before the rooms below see them, and computes in a
  * scope of its object's own threads.
@@ -8,21 +8,21 @@
 #ifndef WEFT_API_H
 #define WEFT_API_H
 
-#include "train/record.h"
-#include "train/train.h"
+#include "train/recipe.h"
+#include "train/record/record.h"
 
 /* ---- configs (config.c) */
 
-/* What a config means: the model, and the recipe where has_recipe. */
+/* A resolved config: the model, and the recipe if has_recipe. */
 struct weft_resolved {
     struct weft_settings settings;
     struct weft_spec spec;
     struct weft_recipe recipe;
     bool has_recipe;
 };
-/* Release also after a failure. */
+/* Release the result even if this fails. */
 enum weft_status weft_config_resolve(const struct weft_config *config, struct weft_resolved *r);
-/* Likewise, of a model that need not be trained: without a recipe where that does not fit. */
+/* Likewise for a model that need not be trainable: if the recipe does not fit it, there is none. */
 enum weft_status weft_config_resolve_model(const struct weft_config *config, struct weft_resolved *r);
 void weft_resolved_release(struct weft_resolved *r);
 
@@ -33,11 +33,12 @@ struct weft_model {
     struct weft_nn *nn;
     int threads; /* 0: the default */
 };
+/* Fails if the model has no weights yet. */
 enum weft_status weft_model_has_weights(const struct weft_model *model);
-/* A part of a flat array of the weights' layout (NULL: no values), as a view. */
+/* Returns the part for weight i of an array with the layout of the weights, as a view; `array` NULL: without values. */
 enum weft_status weft_view_weight(const struct weft_params *p, int i, float *array, struct weft_tensor_view *view);
 enum weft_status weft_threads_valid(int threads);
-/* Refuses a token that is not in the vocabulary; `least` is 0, or -1 for targets. */
+/* Fails if a token is outside the vocabulary; `least` is 0, or -1 for targets. */
 enum weft_status weft_tokens_valid(const struct weft_model *model, const char *what, const int32_t *tokens,
                                    int64_t count, int32_t least);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * build.c - what the library is built from and computes with.
+ * build.c - describes the build: instruction set, engines and compiler.
  */
 #include "base/base.h"
 #include "dnn/dnn.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * config.c - configs: a model's name and settings, kept as texts and resolved anew for every use.
+ * config.c - configs: a model's name and settings, kept as strings and resolved again for every use.
  */
 #include "api/api.h"
 

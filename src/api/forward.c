@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * forward.c - forward passes without a cache: of a whole model, or of some of its blocks.
+ * forward.c - forward passes without a cache, through a whole model or some of its blocks.
  */
 #include "api/api.h"
 
@@ -14,7 +14,7 @@ struct weft_forward {
     struct weft_exec *exec;
 };
 
-/* ---- making */
+/* ---- creation */
 
 static enum weft_status build(struct weft_forward *f)
 {
@@ -65,12 +65,12 @@ enum weft_status weft_forward_create_blocks(struct weft_forward **forward, const
     GIVEN(model);
     const struct weft_spec *spec = &model->resolved.spec;
     if (first < 0 || blocks < 1 || first >= spec->layers || blocks > spec->layers - first)
-        return FAIL(WEFT_INVALID, "%lld blocks from number %lld on: the model has 0 .. %lld", (long long)blocks,
-                    (long long)first, (long long)spec->layers - 1);
+        return FAIL(WEFT_INVALID, "cannot select %lld blocks starting at block %lld: the model has blocks 0 to %lld",
+                    (long long)blocks, (long long)first, (long long)spec->layers - 1);
     if (first > 0 && spec->mechanism_count)
         return FAIL(WEFT_INVALID,
-                    "blocks from number %lld on: its mechanisms take what the block before hands on, so "
-                    "begin with block 0",
+                    "cannot start at block %lld: the model's mechanisms read values of the previous block; "
+                    "start at block 0",
                     (long long)first);
     TRY(create(forward, model,
                (struct weft_net_size){.sequences = sequences, .length = length, .blocks = blocks, .first = first}));
@@ -91,7 +91,9 @@ void weft_forward_free(struct weft_forward *f)
 static enum weft_status begin(struct weft_forward *f, int64_t sequences, int64_t length)
 {
     if (sequences < 1 || length < 1 || sequences > f->size.sequences || length > f->size.length)
-        return FAIL(WEFT_INVALID, "%lld sequences of %lld tokens: it was made for 1 to %lld of 1 to %lld",
+        return FAIL(WEFT_INVALID,
+                    "%lld sequences of %lld tokens: this forward pass was created for 1 to %lld sequences of "
+                    "1 to %lld tokens",
                     (long long)sequences, (long long)length, (long long)f->size.sequences, (long long)f->size.length);
     weft_net_plain_rows(&f->net, f->exec, sequences, length);
     return WEFT_OK;
@@ -101,7 +103,7 @@ static enum weft_status run(struct weft_forward *f, const struct weft_value *fro
                             const struct weft_value *to, float *out)
 {
     const struct weft_tensor *x = weft_exec_tensor(f->exec, from), *y = weft_exec_tensor(f->exec, to);
-    memcpy(x->data, in, (size_t)weft_tensor_count(x) * sizeof(float)); /* i32 is as wide */
+    memcpy(x->data, in, (size_t)weft_tensor_count(x) * sizeof(float)); /* i32 has the same size */
     TRY(weft_exec_run(f->exec));
     memcpy(out, y->data, (size_t)weft_tensor_count(y) * sizeof *out);
     return WEFT_OK;
@@ -114,7 +116,7 @@ enum weft_status weft_forward_tokens(struct weft_forward *forward, int64_t seque
     GIVEN(tokens);
     GIVEN(logits);
     if (forward->net.x)
-        return FAIL(WEFT_INVALID, "this forward pass is of blocks: give it activations");
+        return FAIL(WEFT_INVALID, "this forward pass runs blocks: pass activations instead of tokens");
     TRY(begin(forward, sequences, length));
     TRY(weft_tokens_valid(forward->model, "token", tokens, sequences * length, 0));
     TRY(run(forward, forward->net.tokens, tokens, forward->net.logits, logits));
@@ -128,7 +130,7 @@ enum weft_status weft_forward_activations(struct weft_forward *forward, int64_t 
     GIVEN(x);
     GIVEN(y);
     if (!forward->net.x)
-        return FAIL(WEFT_INVALID, "this forward pass is of the whole model: give it tokens");
+        return FAIL(WEFT_INVALID, "this forward pass runs the whole model: pass tokens instead of activations");
     TRY(begin(forward, sequences, length));
     TRY(run(forward, forward->net.x, x, forward->net.y, y));
     return WEFT_OK;

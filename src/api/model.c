@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * model.c - models: made from configs or folders, their weights, what they take, and their gates.
+ * model.c - models: creation from configs and folders, weights, description, and gates.
  */
 #include "api/api.h"
 #include "check/check.h"
@@ -15,11 +15,11 @@ enum { MOST_THREADS = 4096 };
 enum weft_status weft_threads_valid(int threads)
 {
     if (threads < 0 || threads > MOST_THREADS)
-        return FAIL(WEFT_INVALID, "threads = %d: give 1 to %d, or 0 for the default", threads, MOST_THREADS);
+        return FAIL(WEFT_INVALID, "threads is %d: pass 1 to %d, or 0 for the default", threads, MOST_THREADS);
     return WEFT_OK;
 }
 
-/* ---- making */
+/* ---- creation */
 
 typedef enum weft_status resolve_fn(const struct weft_config *config, struct weft_resolved *r);
 
@@ -60,7 +60,7 @@ void weft_model_free(struct weft_model *m)
     free(m);
 }
 
-/* `setting` on top of the folder's; NULL: none. */
+/* Opens a folder's config with one more `setting`; NULL: none. */
 static enum weft_status open_config(struct weft_model **model, const char *folder, const char *setting, int threads)
 {
     struct weft_config *config;
@@ -93,7 +93,8 @@ enum weft_status weft_model_open(struct weft_model **model, const char *folder, 
     return finish_open(model, weft_model_load(*model, path));
 }
 
-/* The model as it was saved is opened first, for its hashes: of the same checkpoint, should a run write a newer one. */
+/* Opens the model as saved first, to verify its hashes. The path is resolved once, so that both loads use the same
+ * checkpoint even if a run writes a newer one. */
 enum weft_status weft_model_open_at(struct weft_model **model, const char *folder, int64_t context, int threads)
 {
     char path[4096], setting[40];
@@ -166,7 +167,7 @@ enum weft_status weft_model_save(const struct weft_model *model, const char *fol
 enum weft_status weft_view_weight(const struct weft_params *p, int i, float *array, struct weft_tensor_view *view)
 {
     if (i < 0 || i >= p->count)
-        return FAIL(WEFT_INVALID, "there is no weight %d: the model has 0 .. %d", i, p->count - 1);
+        return FAIL(WEFT_INVALID, "there is no weight %d: the model has weights 0 to %d", i, p->count - 1);
     const struct weft_param *w = &p->list[i];
     *view = (struct weft_tensor_view){
         .name = w->name, .dims = w->ndim, .count = w->count, .values = array ? array + w->offset : NULL};
@@ -187,7 +188,7 @@ enum weft_status weft_model_weight(struct weft_model *model, int i, struct weft_
 
 int weft_model_weights(const struct weft_model *model) { return model ? model->nn->params.count : 0; }
 
-/* ---- what it is and takes */
+/* ---- description and arguments */
 
 enum weft_status weft_model_describe(const struct weft_model *model, struct weft_model_info *info)
 {
@@ -222,7 +223,7 @@ enum weft_status weft_tokens_valid(const struct weft_model *model, const char *w
     int64_t vocab = model->resolved.spec.vocab;
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < least || tokens[i] >= vocab)
-            return FAIL(WEFT_INVALID, "%s %lld is %d, but %d .. %lld are possible", what, (long long)i, (int)tokens[i],
+            return FAIL(WEFT_INVALID, "%s %lld is %d: expected %d to %lld", what, (long long)i, (int)tokens[i],
                         (int)least, (long long)vocab - 1);
     return WEFT_OK;
 }
@@ -243,9 +244,10 @@ static enum weft_status which_gates(const char *gate, unsigned *which)
 
 static enum weft_status run_gates(const struct weft_model *model, unsigned which, struct weft_gates *report)
 {
-    struct weft_recipe *recipe = (struct weft_recipe *)&model->resolved.recipe; /* its data are opened once */
+    struct weft_recipe *recipe = (struct weft_recipe *)&model->resolved.recipe; /* its data is opened once */
     if (!model->resolved.has_recipe)
-        return FAIL(WEFT_INVALID, "the model's config has no task that fits it: there is no training to check");
+        return FAIL(WEFT_INVALID,
+                    "the model's config has no task that fits the model, so there is no training to check");
     TRY(weft_recipe_open(recipe, &model->resolved.spec));
     TRY(weft_gates_run(&model->resolved.spec, recipe, which, report));
     if (report->failed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.c - studies as `weft ablate` runs them, and their results.
+ * study.c - runs studies like `weft ablate`, and reports their results.
  */
 #include "api/api.h"
 #include "report/report.h"
@@ -33,9 +33,11 @@ static enum weft_status check_jobs(const struct weft_queue *q)
     return WEFT_OK;
 }
 
-static enum weft_status run_queue(struct weft_queue *q, const char *path, const struct weft_simulated *simulated)
+static enum weft_status run_queue(struct weft_queue *q, const struct weft_simulated *simulated)
 {
-    const char *const command[] = {"ablate", "--config", path, "--out", q->folder, NULL};
+    char copy[4096];
+    const char *const command[] = {"ablate", "--config", copy, "--out", q->folder, NULL};
+    TRY(weft_study_copy_path(q->study->name, q->folder, copy));
     TRY(weft_queue_init(q));
     TRY(weft_study_save(q->study, q->folder, command));
     TRY(weft_simulate_record(q->folder, simulated));
@@ -79,7 +81,7 @@ static enum weft_status run(struct weft_study *s, const char *folder, const stru
                            .signal = o->cancel ? &o->cancel->set : NULL,
                            .report = report_jobs,
                            .context = (void *)o};
-    enum weft_status status = run_queue(&q, s->path, &simulated);
+    enum weft_status status = run_queue(&q, &simulated);
     weft_queue_release(&q);
     return status;
 }

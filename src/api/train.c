@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * train.c - runs as `weft train` makes them, with progress by callback, and stopped from another thread.
+ * train.c - runs training like `weft train`, reports progress by callback, and can be stopped from another thread.
  */
 #include "api/api.h"
 #include "run/run.h"
@@ -68,7 +68,7 @@ static void give_result(const struct weft_run *run, struct weft_train_result *to
 static enum weft_status train(struct weft_resolved *r, const struct weft_train_options *o,
                               struct weft_train_result *result)
 {
-    if (!(o->seconds >= 0)) /* nor NAN */
+    if (!(o->seconds >= 0)) /* also rejects NAN */
         return FAIL(WEFT_INVALID, "seconds is %g: pass 0 or more", o->seconds);
     struct weft_run run = {.spec = &r->spec,
                            .recipe = &r->recipe,
@@ -90,7 +90,8 @@ static enum weft_status train(struct weft_resolved *r, const struct weft_train_o
     TRY(status);
     if (!finished)
         return FAIL(WEFT_STOPPED, "stopped after step %lld of %lld%s", step, steps,
-                    o->folder ? ", saved: train with `resume` to continue" : "; nothing was saved, without a folder");
+                    o->folder ? ", saved: train with `resume` to continue"
+                              : "; nothing was saved, because no folder was passed");
     return WEFT_OK;
 }
 
@@ -104,7 +105,7 @@ enum weft_status weft_train(const struct weft_config *config, const struct weft_
     if (result)
         *result = (struct weft_train_result){.finished = false};
     if (o->resume && !o->folder)
-        return FAIL(WEFT_INVALID, "resume: which run? Give its folder");
+        return FAIL(WEFT_INVALID, "`resume` needs the folder of the run to continue: set `folder`");
     struct weft_resolved r;
     struct weft_threads_scope scope;
     weft_threads_enter(&scope, o->threads);

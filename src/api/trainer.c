@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * trainer.c - training step by step, on the samples of the model's task or on the caller's own.
+ * trainer.c - trains step by step, on the samples of the model's task or on the caller's own.
  *
- * The caller's samples are a task like any other: it reads them from memory.
+ * The caller's samples are a task like any other, which reads them from memory.
  */
 #include "api/api.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The caller's samples of this step: numbers first .. first + samples - 1. */
+/* The caller's samples of this step, with indices first to first + samples - 1. */
 struct host {
     int64_t length, samples;
     uint64_t first;
@@ -18,7 +18,7 @@ struct host {
 
 struct weft_trainer {
     struct weft_model *model;
-    struct weft_recipe recipe; /* the model's, but for a task of the caller's own samples */
+    struct weft_recipe recipe; /* the model's, except for the task if the caller passes the samples */
     struct weft_learner *learner;
     struct host host; /* length 0: the task's samples */
     bool has_gradient;
@@ -40,7 +40,7 @@ static void host_sample(const struct weft_spec *spec, const void *options, uint6
 static const struct weft_task host_task = {
     .name = "host", .summary = "samples of the caller", .length = host_length, .sample = host_sample};
 
-/* ---- making */
+/* ---- creation */
 
 static enum weft_status build(struct weft_trainer *t, int64_t length)
 {
@@ -65,10 +65,10 @@ enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_
     GIVEN(model);
     TRY(weft_model_has_weights(model));
     if (!model->resolved.has_recipe)
-        return FAIL(WEFT_INVALID, "the model's config has no task that fits it: it cannot be trained as it is");
+        return FAIL(WEFT_INVALID, "the model's config has no task that fits the model, so it cannot be trained");
     if (length < 0 || length > model->resolved.spec.context)
-        return FAIL(WEFT_INVALID, "samples of %lld tokens: the model's context is %lld", (long long)length,
-                    (long long)model->resolved.spec.context);
+        return FAIL(WEFT_INVALID, "a sample length of %lld tokens is invalid: expected 0 to %lld, the model's context",
+                    (long long)length, (long long)model->resolved.spec.context);
     struct weft_trainer *t = calloc(1, sizeof *t);
     if (!t)
         return FAIL(WEFT_NOMEM, "not enough memory to train with");
@@ -101,8 +101,8 @@ static enum weft_status take_samples(struct weft_trainer *t, int64_t samples, co
     int64_t wanted = t->recipe.micro_batches * t->model->resolved.spec.batch;
     if (!h->length) {
         if (tokens || targets)
-            return FAIL(WEFT_INVALID, "the samples are those of the task: create the trainer with their length to give "
-                                      "others");
+            return FAIL(WEFT_INVALID,
+                        "this trainer takes its samples from the task: to pass your own, create it with their length");
         return WEFT_OK;
     }
     GIVEN(tokens);
@@ -153,7 +153,7 @@ enum weft_status weft_trainer_gradient(struct weft_trainer *trainer, int64_t sam
 static enum weft_status check_gradient(const struct weft_trainer *t)
 {
     if (!t->has_gradient)
-        return FAIL(WEFT_INVALID, "there is no gradient of the next step yet: call weft_trainer_gradient first");
+        return FAIL(WEFT_INVALID, "there is no gradient for the next step yet: call weft_trainer_gradient first");
     return WEFT_OK;
 }
 

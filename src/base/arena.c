@@ -16,7 +16,7 @@ enum { ALIGN = 64, BLOCK = 64 * 1024 };
 
 struct weft_arena_block {
     struct weft_arena_block *next;
-    size_t used, size; /* of the bytes after the header */
+    size_t used, size; /* in bytes, without the header */
     char pad[ALIGN - 3 * sizeof(size_t)];
 };
 _Static_assert(sizeof(struct weft_arena_block) == ALIGN, "the bytes after the header must be aligned");
@@ -88,7 +88,8 @@ void weft_arena_release(struct weft_arena *arena)
     arena->bytes = 0;
 }
 
-/* From here on it is asked what is free: the system would promise more, and end the process when it is touched. */
+/* From this size on, the available memory is checked, because the system would promise more and kill the process
+ * later. */
 enum { LARGE = 1 << 28 };
 
 void *weft_pages_alloc(size_t bytes)
@@ -104,7 +105,7 @@ void *weft_pages_alloc(size_t bytes)
         return NULL;
     }
     madvise(pages, bytes, MADV_HUGEPAGE); /* best effort */
-    memset(pages, 0, bytes);              /* the first touch takes about a second per GiB: do it here, once */
+    memset(pages, 0, bytes);              /* the first access takes about a second per GiB */
     return pages;
 }
 

@@ -2,10 +2,10 @@
  *
  * elementary.c - exp, log, pow and cos in double from additions, multiplications and divisions alone.
  *
- * Why not libm: its results differ between versions, compilers and processors in the last bit, and what training
- * computes from them (schedules, frequencies, slopes, Adam's corrections, first weights) must have the same bits on
- * every machine. These are for a few numbers at a time, exact to some units in the last place; vectors of floats have
- * their own functions in vmath_inl.h. tests/unit/elementary.c measures the errors.
+ * libm is not used, because its results differ in the last bit between versions, compilers and processors, and values
+ * that training derives from them (schedules, frequencies, slopes, Adam's corrections, initial weights) must have the
+ * same bits on every machine. These functions are for a few numbers at a time and exact to a few units in the last
+ * place; vectors of floats have their own functions in vmath_inl.h. tests/unit/elementary.c measures the errors.
  */
 #include "base/base.h"
 
@@ -24,7 +24,7 @@ static double power_of_two(int k)
     return x;
 }
 
-/* From the exponent and the series of atanh. */
+/* Uses the exponent and the series of atanh. */
 double weft_log(double x)
 {
     if (x != x || x < 0)
@@ -51,7 +51,7 @@ double weft_log(double x)
     return e * LN2_HIGH + (2 * s * p + e * LN2_LOW);
 }
 
-/* e^r - 1 for |r| <= 0.36, by its series. */
+/* Returns e^r - 1 for |r| <= 0.36, by its series. */
 static double small_expm1(double r)
 {
     double p = 0;
@@ -81,7 +81,7 @@ double weft_exp2(double x)
     return (1 + small_expm1((x - k) * 0.69314718055994530942)) * power_of_two(k);
 }
 
-/* Whole exponents by squaring, which is exact for powers of two and close for the others. */
+/* Integer exponents use squaring, which is exact for powers of two and accurate for other bases. */
 double weft_pow(double x, double y)
 {
     double n = fabs(y), result = 1;
@@ -93,7 +93,7 @@ double weft_pow(double x, double y)
     return y < 0 ? 1 / result : result;
 }
 
-/* cos(pi x): folds x into [0, 1/2], then the series of the sine or the cosine on [0, pi/4]. */
+/* Folds x into [0, 1/2], then uses the series of the sine or the cosine on [0, pi/4]. */
 double weft_cos_pi(double x)
 {
     double sign = 1, series = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * embed.h - files as part of the program, so that it needs none of its own at run time.
+ * embed.h - embeds files in the program, so that it needs no data files at run time.
  *
  * Paths are relative to the top of the source tree, where make runs; the Makefile has them as dependencies.
  */
 #ifndef WEFT_EMBED_H
 #define WEFT_EMBED_H
 
-/* Defines weft_embedded_NAME, the text of a file with a zero behind it. */
+/* Defines weft_embedded_NAME, the NUL-terminated text of a file. */
 #define WEFT_EMBED(name, path)                                                                                         \
     __asm__(".pushsection .rodata\n"                                                                                   \
             ".hidden weft_embedded_" #name "\n"                                                                        \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * escape.c - text for a terminal. Names, settings and paths come from files and from the command line; a control
- * character in them could move the cursor or change what was printed before, so messages show it as \xNN.
+ * escape.c - escapes text for a terminal. Names, settings and paths come from files and the command line. A control
+ * character in them could move the cursor or overwrite earlier output, so messages show it as \xNN.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The size of the printable UTF-8 character at `text`, or 0 if it is not one. A C1 control character has two bytes. */
+/* Returns the size of the printable UTF-8 character at `text`, or 0 if it is not printable. C1 controls have two
+ * bytes. */
 static int printable(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;

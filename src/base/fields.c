@@ -17,7 +17,8 @@ static enum weft_status check_object(const char *path, int64_t line, json_t **ob
         return WEFT_OK;
     json_decref(*object);
     *object = NULL;
-    return FAIL(WEFT_FORMAT, "%s:%lld: this is not a JSON object: was the file edited by hand?", path, (long long)line);
+    return FAIL(WEFT_FORMAT, "%s:%lld: not a JSON object: the file may have been edited by hand", path,
+                (long long)line);
 }
 
 enum weft_status weft_fields_load(const char *path, json_t **object)

@@ -23,7 +23,7 @@ static enum weft_status open_regular(const char *path, int *fd, size_t *bytes)
     if (S_ISREG(st.st_mode))
         return WEFT_OK;
     close(*fd);
-    return FAIL(WEFT_IO, "%s cannot be read: it is a %s; give a regular file", path,
+    return FAIL(WEFT_IO, "%s cannot be read: it is a %s, not a regular file", path,
                 S_ISDIR(st.st_mode) ? "folder" : "pipe or a device");
 }
 
@@ -62,7 +62,7 @@ enum weft_status weft_input_map(const char *path, void **map, size_t *bytes)
 static enum weft_status slurp(const char *path, FILE *file, size_t limit, char **text, size_t *bytes)
 {
     if (*bytes > limit)
-        return FAIL(WEFT_FORMAT, "%s is larger than %zu bytes, the limit for such a file", path, limit);
+        return FAIL(WEFT_FORMAT, "%s is larger than %zu bytes, the limit for files of this kind", path, limit);
     *text = malloc(*bytes + 1);
     if (!*text)
         return FAIL(WEFT_NOMEM, "not enough memory for the %zu bytes of %s", *bytes, path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * folder.c - creates and removes folders, and checks what is in them. The parent of a new folder is synced:
- * otherwise the folder and all files in it, even synced ones, could be lost in a power failure.
+ * folder.c - creates, checks and removes folders. The parent of a new folder is synced; otherwise a power failure could
+ * lose the folder and all files in it, even synced ones.
  */
 #include "base/base.h"
 
@@ -60,9 +60,9 @@ enum weft_status weft_folder_make(const char *path)
     return WEFT_OK;
 }
 
-/* ---- what is in a folder */
+/* ---- contents of a folder */
 
-/* Entries that were removed or renamed meanwhile, as temporary files are, do not matter. */
+/* Ignores entries that were removed or renamed meanwhile, as temporary files are. */
 static enum weft_status check_entry(const FTSENT *e)
 {
     bool plain = e->fts_info == FTS_D || e->fts_info == FTS_DP || e->fts_info == FTS_F;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * json.c - flat objects, built on jansson, which keeps the order, escapes strings, writes exact integers and is safe
- * for any input.
+ * json.c - reads and writes flat objects with jansson, which keeps the order, escapes strings, writes exact integers
+ * and is safe for any input.
  */
 #include "base/json.h"
 
@@ -74,8 +74,15 @@ enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool j
         json_object_foreach(r->object, name, value) print_line(to, name, value);
     }
     if (fflush(to) || ferror(to))
-        return FAIL(WEFT_IO, "cannot write the result: is the disk full or the pipe closed?");
+        return FAIL(WEFT_IO, "cannot write the result: the disk may be full or the pipe closed");
     return WEFT_OK;
+}
+
+enum weft_status weft_result_finish(struct weft_result *r, FILE *to, bool json)
+{
+    enum weft_status status = weft_result_print(r, to, json);
+    weft_result_free(r);
+    return status;
 }
 
 /* ---- files */
@@ -115,8 +122,8 @@ static enum weft_status pass_entry(const char *path, const char *name, const jso
     else if (json_is_real(value))
         weft_json_real(json_real_value(value), text, sizeof text);
     else if (!json_is_string(value))
-        return FAIL(WEFT_FORMAT, "%s: %s is null, a list or an object: give a number, a string, true or false", path,
-                    name);
+        return FAIL(WEFT_FORMAT, "%s: %s is null, a list or an object: expected a number, a string, true or false",
+                    path, name);
     else if (weft_json_is_text(json_string_value(value)))
         snprintf(text, sizeof text, "%s", json_string_value(value));
     else

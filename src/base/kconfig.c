@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * kconfig.c - reads settings from a .config or defconfig file. Kconfig itself accepts almost anything: it drops unknown
+ * kconfig.c - reads settings from a .config or defconfig file. Kconfig itself accepts almost anything and drops unknown
  * symbols and invalid values, and exits with 0. Here every line must be valid.
  */
 #include "base/json.h"
@@ -28,8 +28,8 @@ static enum weft_status unknown_symbol(const struct reader *r, const char *symbo
         for (int i = 0; i < r->owners[o]->count && n < 512; i++, n++)
             names[n] = weft_opt_symbol(&r->owners[o]->options[i], texts[n], sizeof texts[n]);
     const char *near = weft_suggest(symbol, names, n);
-    return FAIL(WEFT_INVALID, "%s:%d: there is no symbol CONFIG_%s%s%s%s docs/options.md lists all", r->path, r->line,
-                symbol, near ? ": did you mean CONFIG_" : "", near ? near : "", near ? "?" : ".");
+    return FAIL(WEFT_INVALID, "%s:%d: there is no symbol CONFIG_%s%s%s%s All symbols are in docs/options.md", r->path,
+                r->line, symbol, near ? ": did you mean CONFIG_" : "", near ? near : "", near ? "?" : ".");
 }
 
 static const struct weft_opt *find(const struct reader *r, const char *symbol)
@@ -44,7 +44,7 @@ static const struct weft_opt *find(const struct reader *r, const char *symbol)
 
 /* ---- values */
 
-/* Decodes a quoted string with backslash escapes in place; NULL if it is not one. */
+/* Decodes a quoted string with backslash escapes in place. Returns NULL if it is not one. */
 static char *unquote(char *text)
 {
     char *to = text, *from = text;
@@ -59,8 +59,8 @@ static char *unquote(char *text)
     return text;
 }
 
-/* Turns the text after the =, as Kconfig writes it for the option's type, into a setting's value; NULL if it is
- * invalid. A real number, a string in Kconfig, may also have no quotes: that is not ambiguous. */
+/* Converts the text after the =, as Kconfig writes it for the option's type, into a setting's value. Returns NULL if it
+ * is invalid. A real number, which is a string in Kconfig, may also be unquoted. */
 static const char *decode(const struct weft_opt *opt, char *text)
 {
     switch (opt->type) {
@@ -95,7 +95,7 @@ static enum weft_status add(struct reader *r, const char *symbol, char *text)
         return unknown_symbol(r, symbol);
     const char *decoded = decode(opt, text);
     if (!decoded)
-        return FAIL(WEFT_FORMAT, "%s:%d: not a valid value of CONFIG_%s: write it like CONFIG_%s=%s", r->path, r->line,
+        return FAIL(WEFT_FORMAT, "%s:%d: invalid value of CONFIG_%s: write it like CONFIG_%s=%s", r->path, r->line,
                     symbol, symbol, forms[opt->type]);
     for (int i = 0; i < s->count; i++)
         if (strcmp(s->setting[i].name, opt->name) == 0)
@@ -131,7 +131,7 @@ static enum weft_status read_line(struct reader *r, char *text)
     if (text[strspn(text, " \t")] == '\0')
         return WEFT_OK;
     if (!weft_json_is_text(text))
-        return FAIL(WEFT_FORMAT, "%s:%d: this line is not UTF-8, has control characters, or more than %d bytes",
+        return FAIL(WEFT_FORMAT, "%s:%d: this line is not UTF-8, has control characters or is longer than %d bytes",
                     r->path, r->line, WEFT_MAX_TEXT - 1);
     if (strncmp(text, "CONFIG_", 7) != 0 || !(equals = strchr(text, '=')))
         return FAIL(WEFT_FORMAT, "%s:%d: \"%.80s\" is neither CONFIG_NAME=VALUE nor a comment", r->path, r->line, text);
@@ -146,7 +146,8 @@ static enum weft_status read_lines(struct reader *r, char *text, size_t size)
         stop = stop ? stop : end;
         next = stop + 1;
         if (memchr(text, '\0', (size_t)(stop - text)))
-            return FAIL(WEFT_FORMAT, "%s:%d: this line has a zero byte: this is not a config file", r->path, r->line);
+            return FAIL(WEFT_FORMAT, "%s:%d: this line has a zero byte: the file is not a config file", r->path,
+                        r->line);
         if (stop > text && stop[-1] == '\r')
             stop--;
         *stop = '\0';

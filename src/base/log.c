@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * log.c - notices that are not part of a result; each is sent once to the registered receiver.
+ * log.c - sends notices that are not part of a result to the registered receiver, each once.
  */
 #include "base/base.h"
 
@@ -21,7 +21,7 @@ void weft_log_set(weft_log_fn *fn, void *context)
     pthread_mutex_unlock(&lock);
 }
 
-/* Remembers the first 32 keys. */
+/* Remembers only the first 32 keys. */
 static bool is_new(const char *key)
 {
     static char sent[32][48];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * memory.c - resident memory of the process, and available memory: on the machine, and within the limits of the control
- * groups (cgroup v2) of a container or job. Results never depend on it.
+ * memory.c - measures the resident memory of the process and the available memory, on the machine and within the limits
+ * of the control groups (cgroup v2) of a container or job. Results never depend on it.
  */
 #include "base/base.h"
 
@@ -25,7 +25,7 @@ int64_t weft_resident_bytes(void)
 
 /* ---- files in /proc and /sys */
 
-/* Returns -1 if the text is not a number of bytes. */
+/* Returns a number of bytes; -1 if the text is not one. */
 static int64_t parse(const char *text)
 {
     char *end;
@@ -35,7 +35,7 @@ static int64_t parse(const char *text)
     return whole && !errno && n >= 0 ? n : -1;
 }
 
-/* The number after the key, on the first line that starts with it; -1 if there is none. */
+/* Returns the number after the key, on the first line that starts with it; -1 if there is none. */
 static int64_t read_number(const char *path, const char *key)
 {
     FILE *f = fopen(path, "r");
@@ -59,7 +59,7 @@ static int64_t group_number(const char *folder, const char *file, const char *ke
     return n < (int)sizeof path ? read_number(path, key) : -1;
 }
 
-/* Inactive file pages do not count: the kernel drops them before an allocation fails. */
+/* Inactive file pages do not count, because the kernel drops them before an allocation fails. */
 static int64_t group_available(const char *folder)
 {
     int64_t limit = group_number(folder, "memory.max", ""); /* or "max" */

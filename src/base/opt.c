@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings from the command line and from files, and the owners that read them.
+ * opt.c - collects settings from the command line and from files, for their owners to read.
  */
 #include "base/opt.h"
 #include "base/json.h"
@@ -153,6 +153,6 @@ enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to)
     weft_settings_each(s, to, save_entry);
     fputs("\n}\n", to);
     if (fflush(to) || ferror(to))
-        return FAIL(WEFT_IO, "cannot write the config: is the disk full or the pipe closed?");
+        return FAIL(WEFT_IO, "cannot write the config: the disk may be full or the pipe closed");
     return WEFT_OK;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.h - named options. Each owner of options (the model's spec, a part, a task, an optimiser, training) has one table
- * of them. Parsing, ranges, config files, suggestions, help, Kconfig and docs/options.md all come from that table.
+ * opt.h - named options. Each owner of options (the model's spec, a part, a task, an optimiser, training) has one
+ * table. Parsing, ranges, config files, suggestions, help, Kconfig and docs/options.md are all derived from it.
  *
- * A setting is a text "name=value". Settings are collected first and read by their owners later, because other settings
- * decide which owners there are. The last setting of an option wins; without one, the value comes from the config file,
- * else the preset, else the default. weft_settings_finish rejects a setting that no owner read, unless it sets a known
- * option to its default: that would change nothing in any model.
+ * A setting is a string "name=value". Settings are collected first and read by their owners later, because settings
+ * also decide which owners there are. The last setting of an option wins; without one, the value comes from the config
+ * file, else the preset, else the default. weft_settings_finish rejects a setting that no owner read, unless it sets a
+ * known option to its default, which changes no model.
  */
 #ifndef WEFT_OPT_H
 #define WEFT_OPT_H
@@ -28,21 +28,22 @@ struct weft_opt {
     enum weft_opt_type type;
     size_t offset;              /* in the owner's struct */
     const char *initial;        /* the default, written as a setting's value */
-    double min, max;            /* of numbers, inclusive */
+    double min, max;            /* range of numbers, inclusive */
     const char *const *choices; /* NULL-terminated */
     const char *help;
     const char *symbol; /* Kconfig symbol; if NULL, WEFT_ and the name in capitals */
     const char *off;    /* the value that switches the mechanism off; gates check that this changes the model */
-    const char *needs;  /* "name=value" or "name!=value" of another option, without which it has no effect; training's
-                         * options may have several, with " or " between them */
-    /* For the gate live, which checks that every value other than the default changes the model: only_plan: what
-     * changes is the plan of a step, and no number that is computed; idle (optional): whether this value changes
-     * nothing by definition, given the model's spec and the owner's struct. */
+    const char *needs; /* "name=value" or "name!=value": the condition on a different option, without which this one has
+                          no effect; options of training may have several, joined by " or " */
+    const char *also;  /* its names in other programs, separated by spaces, for suggestions; NULL: none */
+    /* For the gate live, which checks that every value other than the default changes the model. only_plan: it changes
+     * only the plan of a step, no computed value. idle (optional): whether this value changes nothing by definition,
+     * given the model's spec and the owner's struct. */
     bool only_plan;
     bool (*idle)(const void *model, const void *options);
 };
 
-/* Choice i; NULL past the last. Other threads may append choices meanwhile. */
+/* Returns choice i; NULL past the last. Other threads may append choices meanwhile. */
 static inline const char *weft_opt_choice(const struct weft_opt *opt, int i)
 {
     return __atomic_load_n(&opt->choices[i], __ATOMIC_ACQUIRE);
@@ -64,7 +65,7 @@ struct weft_preset {
     const char *name, *summary;
     const char *const *settings; /* NULL-terminated, or NULL */
 };
-/* The preset's value of an option, or NULL. */
+/* Returns the preset's value of an option, or NULL. */
 const char *weft_preset_value(const char *const *settings, const char *name);
 
 enum { WEFT_MAX_SETTINGS = 256, WEFT_MAX_OWNERS = 512, WEFT_MAX_VALUE = 40 };
@@ -79,7 +80,7 @@ struct weft_settings {
         const char *file; /* NULL for the command line */
         int line;         /* in a Kconfig file, else 0 */
         bool taken;       /* read by an owner */
-        bool shared;      /* by several models, so it may have no effect in this one */
+        bool shared;      /* with other models, so it may have no effect in this one */
     } setting[WEFT_MAX_SETTINGS];
     int owner_count;
     struct weft_taken {
@@ -88,16 +89,20 @@ struct weft_settings {
     } owner[WEFT_MAX_OWNERS];
 };
 
-/* Numbers are decimal: no spaces, hexadecimal, or "inf"; a number out of range is an error. */
+/* Returns the option that `word` probably means: one with that name in other programs, or one with a similar name.
+ * NULL: none (opt_left.c). */
+const struct weft_opt *weft_opt_suggest(const char *word, const struct weft_owner *const *owners, int count);
+
+/* Parse a decimal number: no spaces, hexadecimal or "inf". Return false if it is invalid or out of range. */
 bool weft_text_int(const char *text, int64_t *n);
 bool weft_text_real(const char *text, double *x);
 
 /* Initialise settings with {0}. */
 void weft_settings_release(struct weft_settings *s);
 enum weft_status weft_settings_add(struct weft_settings *s, const char *name_is_value);
-/* Several, separated by spaces. */
+/* Adds several settings, separated by spaces. */
 enum weft_status weft_settings_add_words(struct weft_settings *s, const char *text);
-/* Adds a setting without copying its texts, which must outlive the settings. */
+/* Adds a setting without copying its strings, which must outlive the settings. */
 enum weft_status weft_settings_put(struct weft_settings *s, struct weft_setting setting);
 /* Loads a config file: one flat JSON object of options, and "preset". Settings added with weft_settings_add override
  * it. */
@@ -107,9 +112,10 @@ enum weft_status weft_settings_load(struct weft_settings *s, const char *path);
  * an unknown or duplicate symbol, or a value out of range is an error with the line number. */
 enum weft_status weft_settings_load_kconfig(struct weft_settings *s, const char *path,
                                             const struct weft_owner *const *owners, int count);
-/* Writes every option of the owner into target. If target is NULL, this only makes the names known, for messages. */
+/* Writes every option of the owner into target. If target is NULL, it only registers the names, for messages. */
 enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_owner *owner, void *target);
-/* Whether "name=value" or "name!=value" holds for the options read so far; or one of several, joined by " or ". */
+/* Returns whether "name=value" or "name!=value", or one of several joined by " or ", holds for the options read so
+ * far. */
 bool weft_settings_met(const struct weft_settings *s, const char *condition);
 enum weft_status weft_settings_finish(const struct weft_settings *s); /* this and the next in opt_left.c */
 
@@ -119,43 +125,44 @@ struct weft_unused {
     bool absent;                /* the option's owners are not part of this model or run */
     char needs[256];            /* "pos=rope", "geom=w2 or geom=overlap", "ra_alpha!=0" */
 };
-/* Whether a setting has no effect here and sets a value other than the default or the preset's. */
+/* Returns whether a setting has no effect here and its value is neither the default nor the preset's. */
 bool weft_settings_unused(const struct weft_settings *s, const struct weft_setting *setting, struct weft_unused *why);
 bool weft_settings_is_default(const struct weft_settings *s, const struct weft_setting *setting);
-/* Whether a later setting has the same name as setting i. */
+/* Returns whether a later setting has the same name as setting i. */
 bool weft_settings_overridden(const struct weft_settings *s, int i);
-/* Whether two texts are equal as values of the option. */
+/* Returns whether two strings are equal as values of the option. */
 bool weft_settings_same(const struct weft_settings *s, const char *name, const char *value, const char *other);
-/* The current value of an option, or NULL if no owner read it. May be stored in `text`. */
+/* Returns the current value of an option, which may be stored in `text`, or NULL if no owner read it. */
 const char *weft_settings_value(const struct weft_settings *s, const char *name, char text[WEFT_MAX_VALUE]);
-/* Visits every option that was read, with its current value in its target. */
+/* Visits every option that was read, with the current value in its target. */
 void weft_settings_each(const struct weft_settings *s, void *context,
                         void (*visit)(void *context, const struct weft_opt *opt, const char *value));
 
-/* Writes the same as a config file. Loading it gives the same values, bit for bit. */
+/* Writes the settings as a config file. Loading it gives the same values, bit for bit. */
 enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to);
 
 /* ---- one option, one value (opt_value.c) */
 
-/* The Kconfig symbol without CONFIG_. May be stored in `text`. */
+/* Returns the Kconfig symbol without CONFIG_, which may be stored in `text`. */
 const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size);
-/* The allowed values, as text: "1 to 1024", "yes or no", "gelu, swiglu". */
+/* Writes the allowed values as text: "1 to 1024", "yes or no", "gelu, swiglu". */
 void weft_opt_range(const struct weft_opt *opt, char *text, size_t size);
-/* Whether two texts are equal as values: 1e4 and 10000 are. */
+/* Returns whether two strings are equal as values: 1e4 and 10000 are. */
 bool weft_opt_same(const struct weft_opt *opt, const char *value, const char *other);
-/* The value at `at`, written as a setting's value. May be stored in `text`. */
+/* Returns the value at `at`, written as a setting's value, which may be stored in `text`. */
 const char *weft_opt_text(const struct weft_opt *opt, const void *at, char text[WEFT_MAX_VALUE]);
 /* Reads the setting's value into `at`. An error names the range and the source of the setting. */
 enum weft_status weft_opt_read(const struct weft_opt *opt, const struct weft_setting *setting, void *at);
-/* For messages: "", "file: " or "file:line: "; and "name=value" or "CONFIG_NAME=value", as the file writes it. */
+/* For messages. weft_setting_where returns "", "file: " or "file:line: "; weft_setting_text returns "name=value" or
+ * "CONFIG_NAME=value", whichever the file uses. */
 const char *weft_setting_where(const struct weft_setting *setting, char *text, size_t size);
 const char *weft_setting_text(const struct weft_opt *opt, const struct weft_setting *setting, char *text, size_t size);
 
 /* ---- pages of all options (opt_page.c) */
 
 enum weft_page { WEFT_PAGE_TEXT, WEFT_PAGE_MARKDOWN, WEFT_PAGE_KCONFIG };
-/* For Kconfig, a preset's values are the defaults if the option "preset" selects it. The presets end with a NULL name.
- */
+/* Prints all options. In Kconfig, a preset's values are the defaults if the option "preset" selects it. The list of
+ * presets ends with a NULL name. */
 void weft_owners_print(const struct weft_owner *const *owners, int count, const struct weft_preset *presets,
                        enum weft_page page, FILE *to);
 

@@ -49,7 +49,7 @@ const char *weft_settings_value(const struct weft_settings *s, const char *name,
     return NULL;
 }
 
-/* `condition` without alternatives. */
+/* Like weft_settings_met, for a condition without alternatives. */
 static bool is_met(const struct weft_settings *s, const char *condition)
 {
     char text[WEFT_MAX_VALUE], name[128];
@@ -95,18 +95,59 @@ bool weft_settings_unused(const struct weft_settings *s, const struct weft_setti
     return true;
 }
 
+/* Returns whether a list separated by spaces contains the word. */
+static bool contains(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (; list && *list && n; list += strspn(list, " ")) {
+        if (strncmp(list, word, n) == 0 && (!list[n] || list[n] == ' '))
+            return true;
+        list += strcspn(list, " ");
+    }
+    return false;
+}
+
+const struct weft_opt *weft_opt_suggest(const char *word, const struct weft_owner *const *owners, int count)
+{
+    const char *names[512] = {NULL};
+    const struct weft_opt *opts[512];
+    int n = 0;
+    for (int o = 0; o < count; o++)
+        for (int i = 0; i < owners[o]->count && n < 512; i++, n++) {
+            opts[n] = &owners[o]->options[i];
+            names[n] = opts[n]->name;
+            if (contains(opts[n]->also, word))
+                return opts[n];
+        }
+    const char *near = weft_suggest(word, names, n);
+    for (int i = 0; near && i < n; i++)
+        if (names[i] == near)
+            return opts[i];
+    return NULL;
+}
+
+/* Describes the suggested option: its name and, for a choice, its values. */
+static void describe(const struct weft_opt *opt, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, ": did you mean %s", opt->name);
+    bool choice = opt->type == WEFT_OPT_CHOICE;
+    for (int i = 0; choice && used < size && weft_opt_choice(opt, i); i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : " (", weft_opt_choice(opt, i));
+    if (used < size)
+        snprintf(text + used, size - used, "%s", choice ? ")?" : "?");
+}
+
 static enum weft_status unknown_option(const struct weft_settings *s, const struct weft_setting *setting)
 {
-    const char *names[512];
-    char where[512];
-    int n = 0;
+    const struct weft_owner *owners[WEFT_MAX_OWNERS];
+    char where[512], meant[256] = ".";
     for (int o = 0; o < s->owner_count; o++)
-        for (int i = 0; i < s->owner[o].owner->count && n < 512; i++)
-            names[n++] = s->owner[o].owner->options[i].name;
-    const char *near = weft_suggest(setting->name, names, n);
-    return FAIL(WEFT_INVALID, "%sthere is no option \"%s\"%s%s%s `weft help options` lists all",
-                weft_setting_where(setting, where, sizeof where), setting->name, near ? ": did you mean " : "",
-                near ? near : "", near ? "?" : ".");
+        owners[o] = s->owner[o].owner;
+    const struct weft_opt *near = weft_opt_suggest(setting->name, owners, s->owner_count);
+    if (near)
+        describe(near, meant, sizeof meant);
+    return FAIL(WEFT_INVALID, "%sthere is no option \"%s\"%s `weft help options` lists all",
+                weft_setting_where(setting, where, sizeof where), setting->name, meant);
 }
 
 static enum weft_status unused_option(const struct weft_setting *setting, const struct weft_unused *why)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt_page.c - all options on one page: for `weft help options`, for docs/options.md and for Kconfig.
+ * opt_page.c - prints all options on one page: for `weft help options`, docs/options.md and Kconfig.
  *
  * Kconfig has neither real numbers nor strings with a fixed list of values: both become plain strings, and the help
- * text lists the allowed values. An owner "pos=rope" becomes a menu that does not depend on the symbol of pos:
- * otherwise Kconfig would drop its values if the baseline of a study has another pos, though an arm may need them.
+ * text lists the allowed values. An owner "pos=rope" becomes a menu that does not depend on the symbol of pos.
+ * Otherwise Kconfig would drop its values if the baseline of a study has a different pos, though an arm may need them.
  */
 #include "base/opt.h"
 
@@ -27,7 +27,7 @@ static void print_text(const struct weft_owner *owner, FILE *to)
 
 /* ---- Markdown */
 
-/* Writes the text with a backslash before every `special` character. */
+/* Prints the text with a backslash before every `special` character. */
 static void put_escaped(const char *text, const char *special, FILE *to)
 {
     for (; *text; text++) {
@@ -39,8 +39,8 @@ static void put_escaped(const char *text, const char *special, FILE *to)
 
 static void print_markdown(const struct weft_owner *owner, FILE *to)
 {
-    static const char *const kinds[] = {[WEFT_OPT_INT] = "whole number, ", [WEFT_OPT_REAL] = "number, "};
-    fprintf(to, "\n## %s\n\n| option | values | default | Kconfig symbol | what it is |\n|---|---|---|---|---|\n",
+    static const char *const kinds[] = {[WEFT_OPT_INT] = "integer, ", [WEFT_OPT_REAL] = "number, "};
+    fprintf(to, "\n## %s\n\n| option | values | default | Kconfig symbol | description |\n|---|---|---|---|---|\n",
             owner->name);
     for (int i = 0; i < owner->count; i++) {
         const struct weft_opt *opt = &owner->options[i];
@@ -97,7 +97,7 @@ static void print_symbol(const struct weft_opt *opt, const struct weft_preset *p
 
 static void print_menu(const struct weft_owner *owner, const struct weft_preset *presets, FILE *to)
 {
-    fprintf(to, "\nmenu \"%s%s\"\n", strchr(owner->name, '=') ? "where " : "", owner->name);
+    fprintf(to, "\nmenu \"%s%s\"\n", strchr(owner->name, '=') ? "with " : "", owner->name);
     for (int i = 0; i < owner->count; i++)
         print_symbol(&owner->options[i], presets, to);
     fputs("\nendmenu\n", to);

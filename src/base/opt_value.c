@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt_value.c - one option: its names, its range, and its values as text.
+ * opt_value.c - reads and writes the value of an option, and describes its range.
  */
 #include "base/json.h"
 #include "base/opt.h"
@@ -18,7 +18,7 @@ void weft_opt_range(const struct weft_opt *opt, char *text, size_t size)
     if (opt->type == WEFT_OPT_BOOL)
         snprintf(text, size, "yes or no");
     else if (opt->type == WEFT_OPT_TEXT)
-        snprintf(text, size, "a text of at most %d bytes, without control characters", WEFT_MAX_TEXT - 1);
+        snprintf(text, size, "a string of at most %d bytes, without control characters", WEFT_MAX_TEXT - 1);
     else if (opt->type != WEFT_OPT_CHOICE)
         snprintf(text, size, "%.10g to %.10g", opt->min, opt->max);
     else
@@ -157,7 +157,7 @@ static enum weft_status fail_value(const struct weft_opt *opt, const struct weft
     while (opt->type == WEFT_OPT_CHOICE && weft_opt_choice(opt, n))
         n++;
     const char *near = weft_suggest(setting->value, opt->choices, n);
-    return FAIL(WEFT_INVALID, "%s%s is not possible: give %s%s%s%s", weft_setting_where(setting, where, sizeof where),
+    return FAIL(WEFT_INVALID, "%s%s is invalid: expected %s%s%s%s", weft_setting_where(setting, where, sizeof where),
                 weft_setting_text(opt, setting, text, sizeof text), range, near ? "; did you mean " : "",
                 near ? near : "", near ? "?" : "");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * program.c - the program that this is, or whose processes it starts, and its hash.
+ * program.c - finds the program that runs studies, by default this one, and its hash.
  */
 #include "base/base.h"
 
@@ -11,14 +11,14 @@
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char path[4096] = "/proc/self/exe", hash[65]; /* hash: "": not known yet */
+static char path[4096] = "/proc/self/exe", hash[65]; /* hash: "": not computed yet */
 static bool is_set;
 
 enum weft_status weft_program_set(const char *program)
 {
     char new_hash[65];
     if (!program || strlen(program) >= sizeof path)
-        return FAIL(WEFT_INVALID, "%s: give the path of the program weft",
+        return FAIL(WEFT_INVALID, "%s: pass the path of the program weft",
                     program ? "the path is too long" : "no path");
     TRY(weft_sha256_file(program, new_hash));
     pthread_mutex_lock(&lock);
@@ -37,9 +37,8 @@ enum weft_status weft_program_check(void)
     bool set = is_set;
     pthread_mutex_unlock(&lock);
     return set ? WEFT_OK
-               : FAIL(WEFT_INVALID,
-                      "a study starts its runs as processes of the program weft, and this program is another: call "
-                      "weft_program_set with the path of weft first");
+               : FAIL(WEFT_INVALID, "a study starts its runs as processes of the program weft, which this program is "
+                                    "not: first call weft_program_set() with the path of weft");
 }
 
 enum weft_status weft_program_path(char real[4096])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rng.c - counter-based random numbers: Philox 4x32-10 from Random123, and uniform and normal numbers computed from it
+ * rng.c - computes counter-based random numbers: Philox 4x32-10 from Random123, and from it uniform and normal numbers,
  * without libm, so that initial weights have the same bits on every machine.
  */
 #include "base/base.h"
@@ -59,7 +59,8 @@ static double ratio(const double *p, const double *q, double r)
     return a / b;
 }
 
-/* The normal quantile to 1 part in 10^16: M. J. Wichura, Algorithm AS 241 (PPND16), Applied Statistics 37, 1988. */
+/* Normal quantile, accurate to 1 part in 10^16: M. J. Wichura, Algorithm AS 241 (PPND16), Applied Statistics 37,
+ * 1988. */
 static double normal_quantile(double p)
 {
     static const double a[] = {3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,

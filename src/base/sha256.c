@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sha256.c - SHA-256 (FIPS 180-4), for fingerprints of weights, samples and files. Too short to need a library.
+ * sha256.c - computes SHA-256 (FIPS 180-4), for fingerprints of weights, samples and files. Too short to need a
+ * library.
  *
- * Weights are half a gigabyte and samples are hashed at every step, so the instructions that x86 has for it are used
- * where they exist: 1 GB/s instead of 0.09.
+ * Weights take half a gigabyte and samples are hashed at every step, so it uses x86's SHA instructions if available: 1
+ * GB/s instead of 0.09.
  */
 #include "base/base.h"
 
@@ -27,7 +28,7 @@ static const uint32_t round_constant[64] = {
 
 static uint32_t rotate(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
-/* One round. Instead of the words of the state, which the standard moves on by one, their names move. */
+/* Computes one round. The standard shifts the words of the state by one; here callers rotate the arguments instead. */
 static void round_of(const uint32_t *a, const uint32_t *b, const uint32_t *c, uint32_t *d, const uint32_t *e,
                      const uint32_t *f, const uint32_t *g, uint32_t *h, uint32_t added)
 {
@@ -65,10 +66,10 @@ static void compress_plain(uint32_t state[8], const unsigned char *block)
 }
 
 #if defined(__x86_64__)
-/* The level base runs the plain path, so that it is tested, too. */
+/* The level base uses the portable path, so that it is also tested. */
 static bool has_instructions(void)
 {
-    static _Atomic int known = -1; /* threads that find it at the same time find the same */
+    static _Atomic int known = -1; /* concurrent callers find the same value */
     unsigned a, b = 0, c, d;
     if (known < 0)
         known = __get_cpuid_count(7, 0, &a, &b, &c, &d) && b >> 29 & 1;
@@ -173,7 +174,7 @@ enum weft_status weft_sha256_file(const char *path, char hex[65])
     return failed ? FAIL(WEFT_IO, "%s cannot be read", path) : WEFT_OK;
 }
 
-/* The start of a run needs it more than once, so it is computed once. */
+/* Cached, because the start of a run needs it more than once. */
 
 enum weft_status weft_sha256_within(const char *path, size_t limit, char hex[65])
 {

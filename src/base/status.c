@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * status.c - the last error of each thread: a message, and the source lines that it passed through.
+ * status.c - stores the last error of each thread: a message, and the source lines that it passed through.
  */
 #include "base/base.h"
 
@@ -23,7 +23,7 @@ enum weft_status weft_fail(enum weft_status status, const char *file, int line, 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *c = text; (c = strchr(c, '\n'));) /* of what it quotes: an error is one line */
+    for (char *c = text; (c = strchr(c, '\n'));) /* in quoted text: an error is one line */
         *c = ' ';
     weft_text_escape(text, message, sizeof message);
     snprintf(trace, sizeof trace, "at %s:%d", short_name(file), line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * suggest.c - "did you mean": the closest name by edit distance. A prefix of a name counts as close.
+ * suggest.c - finds the closest name by edit distance, for "did you mean". A prefix of a name counts as close.
  */
 #include "base/base.h"
 
@@ -8,7 +8,7 @@
 
 enum { LONGEST = 63 };
 
-/* Levenshtein distance, one row at a time. Names longer than LONGEST are close to nothing. */
+/* Returns the Levenshtein distance, computed row by row. Names longer than LONGEST are close to nothing. */
 static int distance(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b), row[LONGEST + 1];
@@ -28,7 +28,7 @@ static int distance(const char *a, const char *b)
     return row[m];
 }
 
-/* Whether one is a prefix of the other, of at least three characters. */
+/* Returns whether one is a prefix of the other, of at least three characters. */
 static bool is_prefix(const char *a, const char *b)
 {
     size_t n = (size_t)weft_min((int64_t)strlen(a), (int64_t)strlen(b));

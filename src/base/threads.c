@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * threads.c - teams of threads that share the tiles of an output.
+ * threads.c - runs the tiles of an output on teams of threads.
  *
- * Each thread of a team has a share of the tiles, the same in every call: tiles follow the rows, so what a core wrote
- * in one op is in its own cache in the next. Tiles are taken one by one, and a thread that is done with its share takes
- * from the others, so a slow core does fewer. It never matters which thread computes a tile: tiles are pieces of an
- * output, and a tile's sums are its own.
+ * Each thread of a team has the same share of the tiles in every call. Tiles follow the rows, so values that a core
+ * wrote in one op are in its own cache in the next. Tiles are taken one by one, and a thread that has finished its
+ * share takes tiles from the others, so a slow core computes fewer. Results do not depend on which thread computes a
+ * tile, because tiles are pieces of an output and each computes its own sums.
  *
  * A caller borrows a team for a scope, so callers on several threads never wait for each other. A call ends when its
- * tiles are done. It does not wait for workers that have not joined it by then, so on a busy machine a thread that is
- * not scheduled delays nobody. A thread that waits spins for a moment, then sleeps. No thread is pinned: several teams
- * or processes would pick the same cores.
+ * tiles are done. It does not wait for workers that have not joined by then, so on a busy machine an unscheduled thread
+ * delays nobody. A waiting thread spins for a moment, then sleeps. Threads are not pinned, because several teams or
+ * processes would pick the same cores.
  */
 #define _GNU_SOURCE
 #include "base/base.h"
@@ -24,44 +24,45 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPIN 50e-6 /* seconds; waking a thread that sleeps takes about as long */
+#define SPIN 50e-6 /* seconds; waking a sleeping thread takes about as long */
 
 enum { SHARES = 64, LINE = 128, MAX_THREADS = 4096 };
 
-/* What is left of a thread's share. On lines of their own, for each is mostly taken from by its owner. */
+/* The rest of a thread's share, on a cache line of its own, because mostly its owner takes from it. */
 struct share {
     _Alignas(LINE) _Atomic int64_t next;
     int64_t end;
 };
 
-/* The bits of weft_team.call: places left for workers to join, and above them the call's number. */
+/* The bits of weft_team.call: number of workers that may still join, and above them the call's number. */
 enum { PLACES = 0xffff, NUMBER = 16 };
 
 struct weft_team {
-    struct weft_team *next; /* in the list of idle ones */
-    int threads, workers;   /* asked for, the caller's included; and started */
+    struct weft_team *next; /* in the list of idle teams */
+    int threads, workers;   /* threads asked for, including the caller; workers started */
     unsigned generation;
-    _Atomic int indices; /* handed out to workers as they start */
+    _Atomic int indices; /* number of indices assigned to started workers */
     weft_tile_fn *fn;
     void *context;
     int share_count;
-    bool even;                    /* all workers join, and nobody takes from another's share */
-    struct weft_counter *counter; /* the caller's, as is levels_below */
+    bool even;                    /* all workers join, and none takes work from the others */
+    struct weft_counter *counter; /* the caller's, like levels_below */
     int levels_below;
-    struct share shares[SHARES]; /* with more threads, several own one */
+    struct share shares[SHARES]; /* with more than SHARES threads, some own one together */
     _Alignas(LINE) _Atomic uint64_t call;
-    _Atomic uint32_t bell, asleep;                       /* rung with every call: workers sleep on it */
-    _Alignas(LINE) _Atomic uint32_t left, caller_asleep; /* workers that left the call: its caller sleeps on that */
+    _Atomic uint32_t bell, asleep; /* incremented by every call; workers sleep on it */
+    _Alignas(LINE) _Atomic uint32_t left,
+        caller_asleep; /* number of workers that left the call; its caller sleeps on it */
 };
 
-static _Thread_local struct weft_threads here; /* all 0: outside of any scope */
+static _Thread_local struct weft_threads here; /* all 0 outside of any scope */
 static unsigned generation;                    /* counts forks: a child has none of its parent's threads */
 
-/* ---- how many */
+/* ---- number of threads */
 
-static _Atomic int default_threads; /* 0: not known yet */
+static _Atomic int default_threads; /* 0: not determined yet */
 
-/* One per core, or fewer if the environment says so. */
+/* Returns one thread per core, or fewer if the environment sets a lower number. */
 static int threads_of_machine(void)
 {
     static const char *const names[] = {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"};
@@ -79,7 +80,8 @@ static int threads_of_machine(void)
 enum weft_status weft_threads_set(int threads)
 {
     if (threads < 0 || threads > MAX_THREADS)
-        return FAIL(WEFT_INVALID, "threads = %d: give 1 to %d, or 0 for one per core", threads, MAX_THREADS);
+        return FAIL(WEFT_INVALID, "threads = %d is out of range: expected 1 to %d, or 0 for one per core", threads,
+                    MAX_THREADS);
     atomic_store(&default_threads, threads ? threads : threads_of_machine());
     return WEFT_OK;
 }
@@ -113,7 +115,7 @@ static bool spin(struct weft_team *team, done_fn *done, uint64_t *state)
     return false;
 }
 
-/* Waits until done() is true. Whoever makes it true changes `word` and wakes its sleepers. */
+/* Waits until done() is true. The thread that makes it true changes `word` and wakes its sleepers. */
 static void wait_until(struct weft_team *team, done_fn *done, uint64_t *state, _Atomic uint32_t *word,
                        _Atomic uint32_t *asleep)
 {
@@ -148,7 +150,7 @@ static void work(struct weft_team *team, int thread)
     here = outside;
 }
 
-/* Takes a place in the open call, unless it is the last one again. */
+/* Joins the open call, unless it is full or this worker's last one. */
 static bool join(struct weft_team *team, uint64_t *last)
 {
     uint64_t call = atomic_load(&team->call);
@@ -195,7 +197,7 @@ static void run(struct weft_team *team, int64_t tiles, weft_tile_fn *fn, void *c
     wake(&team->bell, &team->asleep, (int)places);
     work(team, 0);
     uint64_t joined = places;
-    if (!team->even) /* closes the call: who has not joined by now need not */
+    if (!team->even) /* closes the call for workers that have not joined */
         joined -= atomic_fetch_and(&team->call, ~(uint64_t)PLACES) & PLACES;
     wait_until(team, all_left, &joined, &team->left, &team->caller_asleep);
 }
@@ -217,7 +219,6 @@ static void forget_teams(void)
 
 static void survive_forks(void) { pthread_atfork(lock_list, unlock_list, forget_teams); }
 
-/* Whatever `ulimit -s` says of stacks. */
 int weft_thread_create(pthread_t *id, void *(*fn)(void *), void *context)
 {
     pthread_attr_t attr;
@@ -228,7 +229,7 @@ int weft_thread_create(pthread_t *id, void *(*fn)(void *), void *context)
     return error;
 }
 
-/* Fewer if the system refuses. Workers block all signals: those are for the program's own threads. */
+/* Starts fewer if the system refuses. Workers block all signals, which are for the program's own threads. */
 static void start_workers(struct weft_team *team)
 {
     sigset_t all, before;
@@ -242,7 +243,7 @@ static void start_workers(struct weft_team *team)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* NULL if there is no memory for one. */
+/* Returns NULL if there is not enough memory for a team. */
 static struct weft_team *borrow_team(int threads)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -309,7 +310,7 @@ void weft_threads_leave(const struct weft_threads_scope *scope)
     fesetenv(&scope->floats);
 }
 
-/* Calls from inside a tile are part of it. */
+/* Calls from inside a tile count as part of it. */
 static void run_observed(int64_t tiles, weft_tile_fn *fn, void *context)
 {
     struct weft_observer *observer = here.observer;

@@ -2,10 +2,10 @@
  *
  * vmath_inl.h - vector math on sixteen floats: loads, stores, reductions and elementary functions.
  *
- * Why not libm: a compiler's or library's vector exp gives different bits in a loop's tail than in its body. Here a
- * tail runs the same sixteen-lane code on a partly filled vector, so a result never depends on its position. A sum over
- * a row is accumulated in sixteen lanes, which are then added in one fixed tree. Contraction is off (see Makefile); a
- * fused multiply-add is always an explicit vfma, so every copy of a formula rounds the same way.
+ * It does not use libm, because a compiler's or library's vector exp gives different bits in a loop's tail than in its
+ * body. Here a tail runs the same sixteen-lane code on a partly filled vector, so a result never depends on its
+ * position. A sum over a row is accumulated in sixteen lanes, which are then added in one fixed tree. Contraction is
+ * off (see Makefile); a fused multiply-add is always an explicit vfma, so every copy of a formula rounds the same way.
  *
  * The header is compiled into each user at each instruction-set level, and gives the same bits on all of them; only the
  * payload of a NaN may differ. Without 512-bit registers, the compiler splits the vectors. tests/unit/vmath.c measures
@@ -24,7 +24,7 @@
 #include <arm_neon.h>
 #endif
 
-/* The 512-bit level uses masks: for tails, without going through memory, and for selects. */
+/* The 512-bit level uses masks for selects, and for tails without going through memory. */
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 #define VMASKS
 #endif
@@ -42,10 +42,10 @@ typedef uint16_t vh __attribute__((vector_size(32)));
 VINLINE vf vset(float x) { return (vf){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 VINLINE vi vseti(int32_t x) { return (vi){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
 
-/* a where the mask lane is all ones, b where it is zero. */
+/* Returns a in lanes where the mask is all ones, b where it is zero. */
 VINLINE vf vpick(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 
-/* One register of floats, and a * b + c of it, rounded once. */
+/* One register of floats; part_fma returns a * b + c, rounded once. */
 #if defined(__AVX512F__)
 typedef vf vpart;
 VINLINE vpart part_fma(vpart a, vpart b, vpart c) { return (vpart)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
@@ -60,9 +60,9 @@ VINLINE vpart part_fma(vpart a, vpart b, vpart c)
     return (vpart)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 }
 #else
-/* Without the instruction: the product is exact in double. The sum is rounded to odd, that is, its last bit is set if
- * it is not exact; rounding that to float is the same as rounding the exact sum (S. Boldo and G. Melquiond, Emulation
- * of FMA and correctly rounded sums: proved algorithms using rounding to odd, 2008). */
+/* Without the instruction, the product is exact in double. The sum is rounded to odd: its last bit is set if it is
+ * inexact. Rounding that to float is the same as rounding the exact sum (S. Boldo and G. Melquiond, Emulation of FMA
+ * and correctly rounded sums: proved algorithms using rounding to odd, 2008). */
 static __attribute__((noinline, unused)) vpart part_fma(vpart a, vpart b, vpart c)
 {
     typedef double wide __attribute__((vector_size(32)));
@@ -86,7 +86,7 @@ VINLINE vpart part_load(const float *p)
     return x;
 }
 
-/* a * b + c, rounded once. */
+/* Returns a * b + c, rounded once. */
 VINLINE vf vfma(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
@@ -127,7 +127,7 @@ VINLINE vf vmin(vf a, vf b)
 #endif
 }
 
-/* Bit l of a mask: whether lane l is set. And back. */
+/* Returns a mask as bits: bit l is set if lane l is. vlanes does the reverse. */
 VINLINE uint16_t vbits(vi mask)
 {
 #if defined(VMASKS)
@@ -172,7 +172,7 @@ VINLINE vf vwiden(vh h)
 #endif
 }
 
-/* As weft_bf16_from_f32. */
+/* Like weft_bf16_from_f32. */
 VINLINE vh vnarrow(vf x)
 {
     vu u = (vu)x, r = u + 0x7fff + ((u >> 16) & 1);
@@ -190,7 +190,7 @@ VINLINE vh vnarrow(vf x)
 #endif
 }
 
-/* Full vectors and tails are copied separately: a copy of variable length would be a slow call to memcpy. */
+/* Full vectors and tails are copied separately, because a copy of variable length would be a slow call to memcpy. */
 #if defined(VMASKS)
 VINLINE __mmask16 vtail(int64_t n) { return (__mmask16)((1u << n) - 1); } /* lanes 0 .. n-1, n < VLANES */
 #endif
@@ -254,7 +254,7 @@ VINLINE void vstore_bf16(uint16_t *p, int64_t n, vf v)
 #endif
 }
 
-/* Elements i .. i+15 of an f32 or bf16 array of n. The compiler moves the dtype test out of the loop. */
+/* Loads elements i .. i+15 of an f32 or bf16 array of n elements. The compiler moves the dtype test out of the loop. */
 VINLINE vf vload(const void *p, enum weft_dtype dtype, int64_t i, int64_t n)
 {
     return dtype == WEFT_BF16 ? vload_bf16((const uint16_t *)p + i, n - i) : vload_f32((const float *)p + i, n - i);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * attention.c - attention, with or without rows gathered by its routes, forward and backward, against the bare
- * product of the same machine and moment.
+ * attention.c - benchmarks attention, forward and backward, with or without rows gathered by its routes, against a bare
+ * matmul timed in the same run.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 #include "ops/ops.h"
 
 #include <string.h>
@@ -107,6 +108,7 @@ enum weft_status weft_bench_attention(int64_t batch, int64_t length, const struc
 {
     struct stage s = {0};
     memset(bench, 0, sizeof *bench);
+    weft_dnn_note_speed(WEFT_BF16);
     enum weft_status status = measure(&s, batch, length, route, seconds, bench);
     weft_bare_close(&s.bare);
     weft_exec_free(s.exec);

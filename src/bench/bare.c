@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - the yardstick: a product by every formulation of it (dnn/dnn.h), the fastest counts.
+ * bare.c - the yardstick: runs a matmul in all its formulations (dnn/dnn.h), of which the fastest counts.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"
@@ -17,7 +17,7 @@ enum weft_status weft_bare_open(struct weft_bare *bare, const struct weft_produc
             bare->form[bare->count++] = form;
     }
     if (!bare->count)
-        return FAIL(WEFT_UNSUPPORTED, "there is no %s product of %lld x %lld x %lld on this machine (%s)",
+        return FAIL(WEFT_UNSUPPORTED, "there is no %s matmul of %lld x %lld x %lld on this machine (%s)",
                     weft_dtype_name(dtype), (long long)p->m, (long long)p->n, (long long)p->k, weft_dnn_bare_whose());
     weft_error_clear();
     return WEFT_OK;
@@ -52,10 +52,10 @@ const struct weft_contender *weft_bare_fastest(const struct weft_bare *bare, con
     return best;
 }
 
-/* The least time of a few runs: what else the machine does only ever adds to it. */
+/* Returns the smallest time of a few runs, because other load on the machine only ever adds time. */
 static enum weft_status least_seconds(struct weft_dnn_bare *product, double seconds, double *least)
 {
-    TRY(product->run(product)); /* warm: pages, caches, clocks */
+    TRY(product->run(product)); /* warm-up: pages, caches, clocks */
     double end = weft_seconds() + seconds, start;
     for (*least = 1e300; (start = weft_seconds()) < end;) {
         TRY(product->run(product));

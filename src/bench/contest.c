@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * contest.c - compares runners by time on a noisy machine: round robin, quotients within a round, medians over rounds.
+ * contest.c - compares times on a noisy machine: round robin, quotients within a round, medians over rounds.
  *
- * All contenders run in every round, one right after the other, so that a busy moment hits them alike and a quotient of
- * two times of one round means more than a quotient of medians. The order rotates from round to round. A contender that
- * may be dropped and is far behind after the first round runs no more: its time is not needed to know who wins.
+ * All contenders run in every round, one right after the other, so that load on the machine affects them alike and the
+ * quotient of two times of a round is more reliable than a quotient of medians. The order rotates from round to round.
+ * A contender that may be dropped and is clearly slower after the first round is not run again.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"
@@ -34,8 +34,8 @@ static double cpu_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The threads of another library spin for some milliseconds after its products: who runs next must not share the cores
- * with them. */
+/* The threads of a different library spin for some milliseconds after its matmuls, and would compete with the next
+ * contender for the cores. */
 static void wait_for_quiet(void)
 {
     const struct timespec moment = {0, 1000000};
@@ -68,7 +68,7 @@ static void drop_stragglers(struct weft_contender *list, int count)
         list[i].dropped = list[i].may_drop && list[i].seconds > 1.4 * best;
 }
 
-/* Over rounds, of contender i's time over the first one's. */
+/* Sets the median and quartiles over rounds of contender i's time divided by the first one's. */
 static void find_quotient(struct weft_contender *c, const double *times, int i, int rounds, double *room)
 {
     for (int r = 0; r < rounds; r++)
@@ -89,7 +89,7 @@ static double weighted_quotient(const struct weft_contender *list, int count, co
     return weft_median(room, rounds);
 }
 
-/* Warms each up (pages, caches, clocks) and times it once; then rounds. */
+/* Warms up each contender (pages, caches, clocks) and times it once, then runs the rounds. */
 static enum weft_status run_rounds(struct weft_contender *list, int count, double end, double *times, int *rounds)
 {
     for (int i = 0; i < count; i++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * decode.c - decoding with a cache, against the least that memory allows: to read the packed weights once and the cache
- * of every sequence once, at the bandwidth that this machine reads with, measured in the same run.
+ * decode.c - benchmarks decoding with a cache, against the lower bound set by memory: the time to read the packed
+ * weights once and the cache of every sequence once, at the read bandwidth measured in the same run.
  *
- * The cache is filled with zeros instead of a prompt's keys and values: they cost the same. Before that, prefill is
+ * The cache is filled with zeros instead of a prompt's keys and values, which cost the same. Before that, prefill is
  * measured on tokens of the first sequence.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 #include "infer/infer.h"
 
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static enum weft_status read_memory(void *context)
 
 /* ---- decoding */
 
-/* One token of every sequence, at the same length every time. */
+/* Decodes one token of every sequence, always at the same length. */
 static enum weft_status decode(void *context)
 {
     const struct decoding *d = context;
@@ -97,15 +98,15 @@ static enum weft_status prefill(struct decoding *d, struct weft_decode_bench *b)
 
 static enum weft_status measure(struct decoding *d, struct weft_decode_bench *b, double seconds)
 {
-    struct reading r = {.words = (int64_t)1 << 25, .tiles = 512}; /* 256 MiB: more than caches hold */
+    struct reading r = {.words = (int64_t)1 << 25, .tiles = 512}; /* 256 MiB: larger than caches */
     size_t bytes = (size_t)r.words * sizeof *r.memory;
     void *memory = weft_pages_alloc(bytes);
     r.memory = memory;
     r.sums = calloc((size_t)r.tiles, sizeof *r.sums);
     struct weft_contender list[] = {{.run = decode, .context = d}, {.run = read_memory, .context = &r}};
     struct weft_contest contest = {0};
-    enum weft_status status =
-        memory && r.sums ? weft_contest(list, 2, seconds, &contest) : FAIL(WEFT_NOMEM, "not enough memory to read");
+    enum weft_status status = memory && r.sums ? weft_contest(list, 2, seconds, &contest)
+                                               : FAIL(WEFT_NOMEM, "not enough memory to measure the read bandwidth");
     weft_pages_free(memory, bytes);
     free(r.sums);
     TRY(status);
@@ -114,7 +115,7 @@ static enum weft_status measure(struct decoding *d, struct weft_decode_bench *b,
     b->step_seconds = list[0].seconds;
     b->tokens_per_s = (double)b->batch / list[0].seconds;
     b->read_gb_per_s = (double)bytes / list[1].seconds / 1e9;
-    /* Round by round: a quiet moment must not be compared with a busy one. */
+    /* Compared within rounds, because the load on the machine varies. */
     b->ratio_bandwidth = limit / list[1].seconds * list[1].quotient;
     return WEFT_OK;
 }
@@ -153,7 +154,7 @@ static enum weft_status save_initial(const struct weft_spec *spec, const char *p
     return status;
 }
 
-/* With weights from a file, as users have them. */
+/* Opens a model with weights from a file, as in normal use. */
 static enum weft_status open_model(struct weft_nn **model, const struct weft_spec *spec)
 {
     const char *folder = getenv("TMPDIR");
@@ -173,6 +174,7 @@ enum weft_status weft_bench_decode(const struct weft_spec *spec, double seconds,
     struct decoding d = {0};
     struct weft_nn *model = NULL;
     int64_t before = weft_resident_bytes();
+    weft_dnn_note_speed(spec->compute);
     enum weft_status status = open_model(&model, spec);
     if (status == WEFT_OK)
         status = run(&d, model, b, seconds, before, profile);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine.c - the three products of training through the graph, against the bare engine.
+ * engine.c - benchmarks the three matmuls of training, run through the graph, against the bare engine.
  *
- * A graph of one linear layer in which only the wanted product is alive: the output (Y), the gradient of the rows (dX)
- * or of the weights (dW). Planning, packing of weights and touching memory lie outside the time, on both sides; what a
- * step pays for each call (transposing operands, for instance) lies inside, on both sides.
+ * The graph is one linear layer in which only the timed matmul is alive: the output (Y), the gradient of the rows (dX)
+ * or of the weights (dW). On both sides the time excludes planning, packing of weights and first touches of memory, and
+ * includes what a step pays for each call, such as transposing operands.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -106,8 +107,9 @@ enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double
     *min = INFINITY;
     if (weft_dnn_bare_is_own())
         return FAIL(WEFT_UNSUPPORTED,
-                    "this bench compares with oneDNN, and this program is built without it: build with "
+                    "this bench compares with oneDNN, but this program was built without it: build with "
                     "`make ONEDNN=yes`");
+    weft_dnn_note_speed(dtype);
     for (int i = 0; i < ROWS; i++) {
         const int64_t *s = shapes[i / 3];
         struct weft_product p = {(enum weft_bare_product)(i % 3), s[0], s[1], s[2], 1, 1};

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * geometry.c - the attention of a block as settings make it (geometry, full or latent keys, positions), over that of
- * the same sizes with dot products and full keys, in one interleaved run; and memory, as planned.
+ * geometry.c - benchmarks the attention of a block with the user's settings (geometry, full or latent keys, positions)
+ * over the same sizes with dot products and full keys, in one interleaved run; and compares planned memory.
  *
- * It has all that depends on the geometry: norm, projections, means and spreads, scores and the output projection, and
- * their derivatives. Attention alone, without these, is measured by attention.c.
+ * It includes everything that depends on the geometry: norm, projections, means and spreads, scores, the output
+ * projection, and their derivatives. attention.c measures attention alone.
  */
 #include "bench/bench.h"
 
 #include <stdio.h>
 
-/* Two layers, since a mechanism may need a next one, of which the first is run; few tokens, since none is looked up. */
+/* The model has two layers, because a mechanism may need a next layer; only the first one runs. Its vocabulary is
+ * small, because no token is looked up. */
 static enum weft_status open_attention(const char *preset, const struct weft_settings *user, int64_t batch,
                                        int64_t length, bool plain, struct weft_spec *spec, struct weft_stage *stage)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * network.c - what ranks send and receive per second, and what a message takes besides: the constants of scale.h.
+ * network.c - measures the bandwidth between ranks and the overhead of a message, for the predictions of scale.h.
  *
- * All ranks at once send to the next and receive from the one before, as they do with gradients and weights.
+ * All ranks simultaneously send to the next rank and receive from the previous one, as they do with gradients and
+ * weights.
  */
 #include "bench/bench.h"
 #include "comm/comm.h"
@@ -11,7 +12,8 @@
 
 enum { LARGE = 1 << 25, SMALL = 8, LEAST = 5, MOST = 200 };
 
-/* The median of messages of so many bytes, in at most so many seconds; the same number on all ranks. */
+/* Measures the median time of messages of `bytes` bytes, for at most `limit` seconds. All ranks send the same number of
+ * messages. */
 static enum weft_status time_messages(struct weft_comm *c, char *memory, size_t bytes, double limit, double *median,
                                       int *rounds)
 {

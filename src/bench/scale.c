@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * scale.c - the model of scale.h: time, traffic, memory and checkpoints of a step on several ranks.
+ * scale.c - implements the model of scale.h: time, traffic, memory and checkpoints of a step on several ranks.
  */
 #define _GNU_SOURCE
 #include "bench/scale.h"
 #include "train/account.h"
-#include "train/partition.h"
+#include "train/ranks/partition.h"
 
 #include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-#define BACKWARD (2.0 / 3) /* of a micro-batch's time */
-#define UPDATE 28 /* bytes that an update moves per weight: weight and moments read and written, gradient read */
-#define SAVED 12  /* bytes of a checkpoint per weight */
+#define BACKWARD (2.0 / 3) /* fraction of a micro-batch's time */
+#define UPDATE 28 /* bytes that an update moves per parameter: weight and moments read and written, gradient read */
+#define SAVED 12  /* bytes of a checkpoint per parameter */
 
 /* ---- rates */
 
@@ -47,8 +47,9 @@ static enum weft_status write_all(int file, const char *from, size_t bytes)
 {
     for (ssize_t n; bytes; bytes -= (size_t)n, from += n)
         if ((n = write(file, from, bytes)) <= 0)
-            return FAIL(WEFT_IO, "the speed of the disk cannot be measured: writing failed; give it with --disk");
-    return fsync(file) == 0 ? WEFT_OK : FAIL(WEFT_IO, "the speed of the disk cannot be measured: give it with --disk");
+            return FAIL(WEFT_IO, "cannot measure the speed of the disk, because writing failed: pass --disk");
+    return fsync(file) == 0 ? WEFT_OK
+                            : FAIL(WEFT_IO, "cannot measure the speed of the disk, because fsync failed: pass --disk");
 }
 
 enum weft_status weft_disk_rate(const char *folder, double *bytes_per_s)
@@ -58,8 +59,7 @@ enum weft_status weft_disk_rate(const char *folder, double *bytes_per_s)
     if (!bytes) {
         if (file >= 0)
             close(file);
-        return FAIL(WEFT_IO, "%s: no file can be written to measure the speed of the disk: give it with --disk",
-                    folder);
+        return FAIL(WEFT_IO, "cannot write a file in %s to measure the speed of the disk: pass --disk", folder);
     }
     memset(bytes, 1, COPIED);
     double start = weft_seconds();
@@ -78,7 +78,7 @@ static double bucket_bytes(const struct weft_nn *model, int64_t ranks)
     return sizeof(float) * (double)weft_min(weights, weft_partition_bucket(weights, ranks));
 }
 
-/* Of the gradients that a backward pass completes before its end: all but those of the embedding. */
+/* The fraction of gradients that a backward pass completes before its end: all except the embedding's. */
 static double early_share(const struct weft_nn *model)
 {
     int64_t late = 0;
@@ -88,7 +88,7 @@ static double early_share(const struct weft_nn *model)
     return 1 - (double)late / (double)model->params.elements;
 }
 
-/* The last bucket of what is early is complete only at the end, too. */
+/* The last bucket of these early gradients is also complete only at the end. */
 static void communicate(const struct weft_nn *model, const struct weft_scale_machine *m, struct weft_scale *s)
 {
     double weights = 4 * (double)model->params.total, others = (double)(s->ranks - 1);
@@ -112,10 +112,11 @@ static enum weft_status check_ranks(const struct weft_recipe *recipe, int64_t ra
     int64_t groups = weft_recipe_groups(recipe);
     if (ranks <= groups)
         return WEFT_OK;
-    return FAIL(WEFT_INVALID,
-                "%lld ranks for %lld groups of gradients: a rank takes whole groups of a step's micro-batches, so more "
-                "ranks have nothing to do. Set grad_groups and micro_batches to %lld or more, or use fewer ranks",
-                (long long)ranks, (long long)groups, (long long)ranks);
+    return FAIL(
+        WEFT_INVALID,
+        "%lld ranks for %lld gradient groups: a rank computes whole groups of a step's micro-batches, so further "
+        "ranks would be idle. Set grad_groups and micro_batches to %lld or more, or use fewer ranks",
+        (long long)ranks, (long long)groups, (long long)ranks);
 }
 
 enum weft_status weft_scale_predict(const struct weft_scale_load *load, const struct weft_scale_machine *m,

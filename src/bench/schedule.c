@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * schedule.c - the time that a team of threads takes for a recorded step. Tiles are handed out as base/threads.c does
- * it: every thread has a share, takes its tiles in order, and then those of the other shares.
+ * schedule.c - predicts the time that a team of threads takes for a recorded step. Tiles are distributed as in
+ * base/threads.c: every thread has a share, takes its tiles in order, and then takes tiles of the other shares.
  *
- * Each thread of a call moves cache lines: that of its share, that of the call which it joins, and that of the number
- * of those that left. Threads that have waited too long sleep and have to be woken.
+ * Each thread of a call moves three cache lines: its share, the call that it joins, and the count of threads that left.
+ * Threads that have waited too long sleep and must be woken.
  */
 #include "bench/slack.h"
 
@@ -21,8 +21,8 @@ struct team {
     struct share shares[SHARES];
     int share_count, threads;
     struct thread {
-        double free; /* when it takes its next tile */
-        int past;    /* how many shares it is past its own */
+        double free; /* time at which it takes its next tile */
+        int past;    /* distance of its current share from its own */
     } thread[MAX_THREADS];
 };
 
@@ -37,7 +37,7 @@ static void start(struct team *t, int64_t tiles, int threads, const struct weft_
         t->thread[i] = (struct thread){called + (i ? wake + 0.5 * cost->call + cost->line * (i - 1) : 0), 0};
 }
 
-/* The next tile of a thread; -1: none is left. */
+/* Returns the next tile of a thread; -1: none is left. */
 static int64_t take(struct team *t, int thread)
 {
     for (int *past = &t->thread[thread].past; *past < t->share_count; ++*past) {
@@ -78,7 +78,7 @@ static double run_call(struct team *t, const double *times, int64_t tiles, int t
 void weft_slack_schedule(const struct weft_slack *s, const struct weft_team_cost *cost, int threads, double *ops)
 {
     static _Thread_local struct team team;
-    double idle = 0; /* how long workers have waited */
+    double idle = 0; /* time that workers have waited */
     for (int64_t o = 0; o < s->op_count; o++)
         ops[o] = s->ops[o].alone;
     for (int64_t c = 0; c < s->call_count; c++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * slack.c - records a step of one thread: every call of weft_parallel with the time of each tile, and what lies between
- * calls. Times are the thread's own: what else runs on the machine only makes it wait. It also cools the caches, so the
- * least of several runs is kept.
+ * slack.c - records a step of one thread: every call of weft_parallel with the time of each tile, and the time between
+ * calls. Times are CPU times of the thread, which waiting for other processes does not increase. Other processes also
+ * evict its caches, so the smallest time of several runs is kept.
  */
 #include "bench/slack.h"
 
@@ -12,10 +12,10 @@
 #include <time.h>
 
 struct recorder {
-    struct weft_observer observer; /* first: an observer is its recorder */
+    struct weft_observer observer; /* first member: a pointer to the observer is one to its recorder */
     struct weft_slack *s;
-    int64_t call, time; /* the next to be recorded */
-    bool again;         /* another run of the same calls */
+    int64_t call, time; /* indices of the next call and time */
+    bool again;         /* not the first run of these calls */
     int op;             /* -1: none yet */
     double last;
     enum weft_status status;
@@ -30,7 +30,7 @@ static double own_seconds(void)
 
 static double passed(const struct recorder *r) { return own_seconds() - r->last; }
 
-/* Room for one more. */
+/* Makes room for one more element. */
 static void *grow(struct recorder *r, void *list, int64_t count, int64_t *room, size_t size)
 {
     int64_t more = 2 * *room + 256;
@@ -116,7 +116,7 @@ static void count_ops(struct weft_slack *s)
         s->ops[s->calls[c].op].seconds += call_seconds(s, &s->calls[c]);
     for (int64_t c = 0; c < s->call_count; c++) {
         struct weft_slack_op *op = &s->ops[s->calls[c].op];
-        double all = 0; /* of its calls with as few tiles */
+        double all = 0; /* seconds in calls of this op with no more tiles than this */
         for (int64_t d = 0; d < s->call_count; d++)
             if (s->calls[d].op == s->calls[c].op && s->calls[d].tiles <= s->calls[c].tiles)
                 all += call_seconds(s, &s->calls[d]);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * slack.h - how much of a training step threads can share: its tiles as one thread runs them (slack.c), the time a team
- * takes for them (schedule.c, team.c), and both for a whole model (speedup.c).
+ * slack.h - predicts how well a training step scales with threads: its tiles as one thread runs them (slack.c), the
+ * time a team takes for them (schedule.c, team.c), and both for a whole model (speedup.c).
  *
- * Invariants: nothing here prints. A tile is taken to last as long as it did when one thread ran alone: threads that
- * wait for the same memory, and memory of another processor, are not predicted.
+ * Invariants: nothing here prints. A tile is assumed to take as long as it did when one thread ran alone: contention
+ * for memory, and memory of a different processor, are not predicted.
  */
 #ifndef WEFT_SLACK_H
 #define WEFT_SLACK_H
 
 #include "bench/bench.h"
 
-/* ---- what one thread did (slack.c) */
+/* ---- the record of one thread (slack.c) */
 
 /* A call of weft_parallel. */
 struct weft_slack_call {
     int op;
-    double before; /* seconds that the caller worked since the call before */
+    double before; /* seconds of the caller's own work since the previous call */
     int64_t tiles;
     int64_t first; /* index of its first tile's time */
 };
@@ -24,35 +24,35 @@ struct weft_slack_call {
 struct weft_slack_op {
     const char *name;
     bool backward;
-    int64_t runs;   /* in a step: of its nodes */
-    double alone;   /* seconds after its last call, in all its runs */
-    double seconds; /* all of it */
-    int64_t tiles;  /* of the call with the fewest, of those that take a twentieth of its time or more */
+    int64_t runs;   /* number of its nodes in a step */
+    double alone;   /* seconds after the last call, summed over its runs */
+    double seconds; /* total time */
+    int64_t tiles;  /* minimum number of tiles per call, leaving out calls with few tiles up to 5% of the time */
 };
 
 struct weft_slack {
     struct weft_slack_call *calls;
     int64_t call_count, call_room;
-    double *times; /* of tiles */
+    double *times; /* seconds per tile */
     int64_t time_count, time_room;
     struct weft_slack_op *ops; /* in the order of their first run */
     int64_t op_count, op_room;
 };
-/* Runs forward and backward `runs` times, with work cut for so many threads, and keeps the least time of each tile.
- * The calling thread computes alone. */
+/* Runs forward and backward passes `runs` times, with work cut for this number of threads, and keeps the smallest time
+ * of each tile. The calling thread computes alone. */
 enum weft_status weft_slack_record(struct weft_slack *s, const struct weft_stage *stage, int threads, int runs);
 void weft_slack_release(struct weft_slack *s);
 
-/* ---- what a team would do (schedule.c) */
+/* ---- the time of a team (schedule.c) */
 
-/* What a team costs, in seconds (team.c). */
+/* The overhead of a team, in seconds (team.c). */
 struct weft_team_cost {
-    double call; /* a call of two threads that have nothing to do */
-    double line; /* a cache line from one core to another */
-    double wake; /* until a thread that sleeps is awake */
+    double call; /* an empty call on two threads */
+    double line; /* moving a cache line between two cores */
+    double wake; /* waking a sleeping thread */
 };
 void weft_team_measure(struct weft_team_cost *cost);
-/* Seconds of each op on so many threads, into ops[op_count]. */
+/* Writes the seconds of each op on this number of threads into ops[op_count]. */
 void weft_slack_schedule(const struct weft_slack *s, const struct weft_team_cost *cost, int threads, double *ops);
 
 /* ---- a model's forward and backward pass on more threads than there are (speedup.c) */
@@ -60,18 +60,18 @@ void weft_slack_schedule(const struct weft_slack *s, const struct weft_team_cost
 enum { WEFT_SPEEDUP_TEAMS = 9, WEFT_SPEEDUP_OPS = 64 };
 struct weft_speedup {
     struct weft_team_cost cost;
-    int teams[WEFT_SPEEDUP_TEAMS]; /* numbers of threads: 1, 2, 4 .. 128, and the one asked for if it is another */
-    int team_count, asked;         /* asked: the index of that */
+    int teams[WEFT_SPEEDUP_TEAMS]; /* numbers of threads: 1, 2, 4 .. 128, and the requested one if not among these */
+    int team_count, asked;         /* asked: index of the requested one */
     double seconds[WEFT_SPEEDUP_TEAMS];
     struct weft_speedup_op {
         const char *name;
         bool backward;
         int64_t runs, tiles;
         double seconds[WEFT_SPEEDUP_TEAMS];
-    } ops[WEFT_SPEEDUP_OPS]; /* those first that take longest on the threads asked for */
+    } ops[WEFT_SPEEDUP_OPS]; /* in descending order of their time on the requested threads */
     int op_count;
 };
-/* `call`: what a call of two threads costs, in seconds; 0: as measured. */
+/* `call`: the overhead of a call on two threads, in seconds; 0: measure it. */
 enum weft_status weft_speedup_measure(const struct weft_spec *spec, int threads, double call,
                                       struct weft_speedup *speedup);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * speedup.c - how long forward and backward passes of a model take on more threads than there are.
+ * speedup.c - predicts the time of a model's forward and backward passes on more threads than the machine has.
  *
- * All layers are alike, so a model of many is recorded with two and with three, which shows how often each op runs in a
- * layer and outside. Work is cut for the threads that share it: each op is recorded as cut for one thread and for those
- * asked for, and for every team the better one counts, as it does when cuts are chosen.
+ * All layers are alike, so a model with many layers is recorded with two and with three, which shows how often each op
+ * runs per layer and outside layers. Work is cut for the threads that share it: each op is recorded with the cuts for
+ * one thread and for the requested threads, and the faster one counts for every team, as when cuts are chosen.
  */
 #include "bench/slack.h"
 
 #include <math.h>
 
 enum { FEW_LAYERS = 2, MOST = 128 };
-#define LONG 2.0 /* seconds: a step that takes longer is recorded once */
+#define LONG 2.0 /* seconds: a step that takes longer is recorded only once */
 
 static void choose_teams(struct weft_speedup *s, int threads)
 {
@@ -27,13 +27,13 @@ static void choose_teams(struct weft_speedup *s, int threads)
     }
 }
 
-/* Each op has the best time of a run of all recordings. */
+/* Sets each op's time per run to the best of all recordings. */
 static enum weft_status enter(const struct weft_slack *r, struct weft_speedup *s)
 {
     double ops[WEFT_SPEEDUP_OPS];
     bool first = !s->op_count;
     if (r->op_count > WEFT_SPEEDUP_OPS || (!first && r->op_count != s->op_count))
-        return FAIL(WEFT_UNSUPPORTED, "the model has more than %d kinds of ops, or its layers are not alike",
+        return FAIL(WEFT_UNSUPPORTED, "the model has more than %d kinds of ops, or its layers differ",
                     WEFT_SPEEDUP_OPS);
     s->op_count = (int)r->op_count;
     for (int t = 0; t < s->team_count; t++) {
@@ -55,7 +55,7 @@ static enum weft_status record(const struct weft_stage *stage, int cut, struct w
     struct weft_slack slack;
     double start = weft_seconds();
     enum weft_status status = weft_slack_record(&slack, stage, cut, 1);
-    if (status == WEFT_OK && weft_seconds() - start < LONG) { /* the first run only warmed up */
+    if (status == WEFT_OK && weft_seconds() - start < LONG) { /* the first run was only a warm-up */
         weft_slack_release(&slack);
         status = weft_slack_record(&slack, stage, cut, 3);
     }
@@ -80,7 +80,7 @@ static void ignore_call(struct weft_observer *o, int64_t tiles)
 
 static void ignore_tile(struct weft_observer *o) { (void)o; }
 
-/* Plans the stage for the finer of the cuts that it is run with. */
+/* Plans the stage for the finer of the two cuts that it runs with. */
 static enum weft_status measure(const struct weft_spec *spec, int64_t layers, struct weft_speedup *s)
 {
     struct weft_spec twin = *spec;
@@ -108,8 +108,8 @@ static enum weft_status measure_alone(const struct weft_spec *spec, int64_t laye
     return status;
 }
 
-/* From seconds of a run to seconds of a step, of a model that has `more` layers than recorded last; `fewer` are the
- * runs with one layer less. */
+/* Converts seconds per run to seconds per step, for a model with `more` layers than in the last recording; `fewer` are
+ * the numbers of runs with one layer less. */
 static void add_up(struct weft_speedup *s, const int64_t *fewer, int64_t more)
 {
     for (int o = 0; o < s->op_count; o++) {
@@ -122,7 +122,7 @@ static void add_up(struct weft_speedup *s, const int64_t *fewer, int64_t more)
     }
 }
 
-/* By their time on the threads asked for. */
+/* Sorts ops by descending time on the requested threads. */
 static void sort_ops(struct weft_speedup *s)
 {
     for (int o = 1; o < s->op_count; o++)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * stage.c - a model on random tokens, or an attention on random rows, ready to take forward and backward passes: what
- * benches of steps share.
+ * stage.c - sets up a model on random tokens, or an attention on random rows, for forward and backward passes; shared
+ * by the benches of steps.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 
 #include <stdlib.h>
 
@@ -51,6 +52,7 @@ enum weft_status weft_stage_open(struct weft_stage *s, const struct weft_spec *s
     struct weft_net_size size = {.sequences = spec->batch, .length = spec->context};
     *s = (struct weft_stage){0};
     size.blocks = size.only_attention = only_attention;
+    weft_dnn_note_speed(spec->compute);
     TRY(weft_nn_create(&s->model, spec));
     TRY(weft_nn_init(s->model));
     s->grads = weft_params_array(&s->model->params);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * team.c - what it costs to share work between threads: a call that has nothing to do, and a cache line that goes from
- * one core to another. The least of many is taken: what else the machine does only ever adds to it.
+ * team.c - measures the cost of sharing work between threads: an empty call, and moving a cache line between two cores.
+ * The smallest of many times is taken, because other load on the machine only ever adds time.
  */
 #include "bench/slack.h"
 
@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 
 enum { CALLS = 2000, MOST_CALLS = 20000, BATCHES = 400, ENOUGH = 20, ROUNDS = 200 };
-#define PATIENCE 1e-3 /* seconds for a batch of rounds: with one core, the other thread does not run meanwhile */
-#define SLOW 1e-5     /* seconds: such a call found both threads on one core, which ends before long */
-#define WAKE 50e-6    /* as base/threads.c has it */
-#define LINE 1e-7     /* as usual on one processor, where two threads never run at the same time */
+#define PATIENCE 1e-3 /* maximum seconds for a batch of rounds: on one core the other thread never answers */
+#define SLOW 1e-5     /* seconds: in a slower call both threads were on one core, which does not last */
+#define WAKE 50e-6    /* as in base/threads.c */
+#define LINE 1e-7     /* the usual value within a processor, used if two threads never run at the same time */
 
 static void nothing(void *context, int64_t tile, int thread)
 {
@@ -33,8 +33,8 @@ static double least_call(void)
 }
 
 struct ball {
-    _Alignas(128) _Atomic int at; /* counts the throws: even ones are the first tile's to make */
-    _Alignas(128) double seconds; /* of a batch; INFINITY: it took too long */
+    _Alignas(128) _Atomic int at; /* number of throws; tile 0 makes the even ones */
+    _Alignas(128) double seconds; /* time of a batch; INFINITY: it took too long */
 };
 
 static void play(void *context, int64_t tile, int thread)
@@ -64,7 +64,7 @@ static double least_line(void)
     return isfinite(least) ? least : LINE;
 }
 
-/* Even shares: else the caller would do the other thread's before that one has joined. */
+/* With even shares, so that the caller does not run the other thread's tile before that thread has joined. */
 void weft_team_measure(struct weft_team_cost *cost)
 {
     struct weft_threads_scope scope;

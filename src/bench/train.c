@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * train.c - a training step (forward and backward, random tokens) against its products run bare.
+ * train.c - benchmarks a training step (forward and backward, random tokens) against its matmuls run bare.
  *
- * The graph says which products it stands for; each distinct one is timed by the fastest formulation of the yardstick.
- * The bare step is the sum over all of them, a causal score counted half. Step and products take turns in every round.
+ * The graph lists its matmuls; each distinct one is timed in the fastest formulation of the yardstick. The bare step
+ * is the sum over all matmuls, with causal scores counted half. Step and matmuls take turns in every round.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"
@@ -15,7 +15,7 @@ enum { MAX_PRODUCTS = 4096, MAX_DISTINCT = 48 };
 
 struct distinct {
     struct weft_product product;
-    double times; /* how often, weighted by share */
+    double times; /* number of occurrences, weighted by fraction */
     struct weft_bare bare;
     int fastest;
 };
@@ -37,13 +37,13 @@ static enum weft_status find_products(struct stage *s)
     if (!all)
         return FAIL(WEFT_NOMEM, "not enough memory for a bench");
     int n = weft_exec_products(s->stage.exec, all, MAX_PRODUCTS);
-    enum weft_status status = n <= MAX_PRODUCTS ? WEFT_OK : FAIL(WEFT_INVALID, "the model has too many products");
+    enum weft_status status = n <= MAX_PRODUCTS ? WEFT_OK : FAIL(WEFT_INVALID, "the model has too many matmuls");
     for (int i = 0; status == WEFT_OK && i < n; i++) {
         int d = 0;
         while (d < s->count && !same_product(&s->distinct[d].product, &all[i]))
             d++;
         if (d == MAX_DISTINCT) {
-            status = FAIL(WEFT_INVALID, "the model has more than %d distinct products", MAX_DISTINCT);
+            status = FAIL(WEFT_INVALID, "the model has more than %d distinct matmuls", MAX_DISTINCT);
             break;
         }
         s->distinct[d].product = all[i];
@@ -73,7 +73,7 @@ static void close_stage(struct stage *s)
     weft_stage_close(&s->stage);
 }
 
-/* Which formulation of each product is fastest; a short contest of its own. The others are closed. */
+/* Finds the fastest formulation of each matmul in a short contest and closes the others. */
 static enum weft_status choose_bare(struct stage *s, enum weft_dtype dtype, double seconds)
 {
     for (int d = 0; d < s->count; d++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * variants.c - what each mechanism costs: a training step of a model with it over the same step without, both
- * in one interleaved run; and memory, as planned.
+ * variants.c - benchmarks the cost of each mechanism: a training step of a model with it over the same step without it,
+ * in one interleaved run; and compares planned memory.
  *
- * A variant is a few settings on top of a preset. It is compared with the preset, or with another variant where that
- * is the fair baseline: the mechanisms of the reciprocal feed-forward against latent attention alone.
+ * A variant is a preset with a few more settings. It is compared with the preset, or with a different variant if that
+ * is the fair baseline: the mechanisms of the reciprocal feed-forward are compared with latent attention alone.
  */
 #include "bench/bench.h"
 

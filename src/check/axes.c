@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * axes.c - the choices that a model has, read from the option tables, and models that are made of them.
+ * axes.c - finds the options of a model and their values in the option tables, and builds models from them.
  *
- * An axis that belongs to a variant ("pos=rope") or needs another option exists only in rows that have that.
+ * An axis that belongs to a variant ("pos=rope") or needs an option exists only in rows that have these.
  */
 #include "check/axes.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what to combine */
+/* ---- options to combine */
 
-/* Sizes of the models, and of parts below: large enough for every part to matter. */
+/* Sizes of the models (and, below, of parts): large enough for every part to have an effect. */
 static const char *const sizes[] = {"layers=3",   "width=32", "heads=4", "ffn_width=24",
                                     "context=70", "vocab=17", "batch=2", NULL};
 
-/* Numbers that are axes, with one value of each kind. A single value is a size. */
+/* Number options that are axes, with one value of each kind. A single value is a size. */
 static const struct number {
     const char *name, *values[4];
 } numbers[] = {
@@ -26,11 +26,11 @@ static const struct number {
     {"rope_original", {"64"}},
 };
 
-/* Choices that are not combined. */
-static const char *const left_out[] = {"dtype",            /* every combination is checked in both */
+/* Options and values that are not combined. */
+static const char *const left_out[] = {"dtype",            /* every combination is checked in both dtypes */
                                        "recompute",        /* changes the plan but no bits: tests/unit/graph.c */
                                        "tie",              /* which matrix the logits use; independent of other parts */
-                                       "scaling",          /* has a gate of its own: tests/unit/scaling.c */
+                                       "scaling",          /* has its own gate: tests/unit/scaling.c */
                                        "m1_mode=sequence", /* depends on later tokens, and cannot be trained */
                                        NULL};
 
@@ -44,7 +44,7 @@ static bool is_left_out(const char *name, const char *value)
     return false;
 }
 
-/* Notes if there is no room for it. */
+/* Sets all->full if there is no space for the value. */
 static void add_value(struct weft_axes *all, const char *value)
 {
     struct weft_axis *a = &all->list[all->count];
@@ -72,7 +72,7 @@ static void add_values(struct weft_axes *all, const struct weft_opt *opt)
             add_value(all, numbers[n].values[i]);
 }
 
-/* From "name=value" or "name!=value". The name of something that is not an axis adds no condition. */
+/* Adds the condition "name=value" or "name!=value". A name that is not an axis adds none. */
 static void add_condition(struct weft_axes *all, struct weft_axis *a, const char *text)
 {
     size_t n = text ? strcspn(text, "!=") : 0;
@@ -99,8 +99,8 @@ enum weft_status weft_axes_find(struct weft_axes *all)
                 add_values(all, opt);
             if (all->full || all->count == WEFT_MAX_AXES - 1)
                 return FAIL(WEFT_INVALID,
-                            "%s: %s is one option too many to combine: there is room for %d options with %d values in "
-                            "all. Register fewer parts",
+                            "%s: %s is one option too many to combine: at most %d options with %d values in total can "
+                            "be combined. Register fewer parts",
                             owner->name, opt->name, WEFT_MAX_AXES - 1, WEFT_MAX_AXIS_VALUES);
             if (a->count == 0)
                 continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * axes.h - the choices that combinations are made of (axes.c). An axis is an option with its values; a row gives every
- * axis a value, or none where the axis does not exist.
+ * axes.h - the options that combinations vary (axes.c). An axis is an option with its values; a row gives every axis a
+ * value, or none if the axis does not exist in it.
  */
 #ifndef WEFT_AXES_H
 #define WEFT_AXES_H
@@ -9,9 +9,9 @@
 #include "check/check.h"
 
 enum { WEFT_MAX_AXES = 96, WEFT_MAX_AXIS_VALUES = 256 };
-enum { WEFT_AXIS_OPEN = -1, WEFT_AXIS_ABSENT = -2 }; /* of an axis in a row: not decided, does not exist */
+enum { WEFT_AXIS_OPEN = -1, WEFT_AXIS_ABSENT = -2 }; /* choices of a row: not decided; the axis does not exist */
 
-/* The axis exists when another axis has this value, or (unlike) has any other value. */
+/* A condition for an axis to exist: some axis has this value, or (`unlike`) has any value but this. */
 struct weft_condition {
     int value;
     bool unlike;
@@ -19,10 +19,10 @@ struct weft_condition {
 
 struct weft_axis {
     const char *name;
-    int first, count; /* its values */
+    int first, count; /* range of its values in weft_axes.values */
     struct weft_condition when[2];
     int whens;
-    int depth; /* 0, or more than the axes that it depends on have */
+    int depth; /* greater than the depth of every axis it depends on; 0: it depends on none */
 };
 
 struct weft_axes {
@@ -31,23 +31,24 @@ struct weft_axes {
     const char *values[WEFT_MAX_AXIS_VALUES];
     int axis_of[WEFT_MAX_AXIS_VALUES];
     int value_count;
-    bool full; /* a value had no room */
+    bool full; /* there was no space for a value */
 };
 
 struct weft_row {
-    int choice[WEFT_MAX_AXES]; /* values */
+    int choice[WEFT_MAX_AXES]; /* index of the value of each axis, WEFT_AXIS_OPEN or WEFT_AXIS_ABSENT */
 };
 
-/* All axes, from the option tables of the models. */
+/* Builds all axes from the option tables of the models. */
 enum weft_status weft_axes_find(struct weft_axes *all);
 
-/* Nothing is decided. */
+/* Sets all axes of the row to WEFT_AXIS_OPEN. */
 void weft_row_open(const struct weft_axes *all, struct weft_row *row);
-/* Gives an axis this value, and the axes that it depends on the values that they need. False: they have others. */
+/* Gives an axis this value, and the axes that it depends on the values that it needs. Returns false if they already
+ * have different values. */
 bool weft_row_require(const struct weft_axes *all, struct weft_row *row, int value);
-/* Whether the axis exists in the row, given the axes that it depends on. */
+/* Returns whether the axis exists in the row, given the axes that it depends on. */
 bool weft_row_has_axis(const struct weft_axes *all, const struct weft_row *row, int a);
-/* What the row sets: "geom=w2 attn=full ..". NULL: no memory. */
+/* Returns the settings of the row: "geom=w2 attn=full ..". NULL: out of memory. */
 const char *weft_row_text(const struct weft_axes *all, const struct weft_row *row, struct weft_arena *arena);
 
 #endif

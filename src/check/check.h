@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * check.h - checks of ops and models: the op harness, the gates, combinations of choices, and mutants.
+ * check.h - checks ops and models: the op harness, the gates, combinations of options, and mutants.
  *
  * Invariants: nothing here prints; results go to a callback and into a summary.
  */
 #ifndef WEFT_CHECK_H
 #define WEFT_CHECK_H
 
-#include "train/train.h"
+#include "train/recipe.h"
 
 /* ---- the op harness (opcheck.c): registry x cases x {f32, bf16} */
 
@@ -15,7 +15,7 @@ struct weft_opcheck_case {
     const char *op, *name;
     enum weft_dtype dtype;
     double error;          /* largest error against the reference, relative to the tolerance */
-    double gradient_error; /* the same of the derivative against finite differences; NAN: it has no derivative */
+    double gradient_error; /* same for the derivative, against finite differences; NAN: the op has no derivative */
     bool failed;
     char message[200]; /* the first defect */
 };
@@ -28,8 +28,8 @@ struct weft_opcheck {
 
 typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
 
-/* Every op, or only one; of its cases the first, and then one of `every`. A defect is counted; it is not a failure of
- * this function. A case that there is no memory for is. */
+/* Checks all ops, or only `only_op`: its first case and then every `every`-th. Defects are counted and do not make this
+ * function fail; running out of memory does. */
 enum weft_status weft_opcheck_run(const char *only_op, int every, struct weft_opcheck *sum, weft_opcheck_fn *report,
                                   void *context);
 
@@ -39,97 +39,98 @@ enum weft_gate {
     WEFT_GATE_LIVE,      /* every weight, mechanism and loss has an effect */
     WEFT_GATE_CAUSAL,    /* no row depends on later tokens */
     WEFT_GATE_ISOLATED,  /* no sequence depends on the others of its batch */
-    WEFT_GATE_CACHED,    /* chunks and single tokens through a cache give the whole sequence's logits */
+    WEFT_GATE_CACHED,    /* chunks and single tokens through a cache give the logits of the whole sequence */
     WEFT_GATE_EXACT,     /* the same bits with any number of threads */
     WEFT_GATE_GRADIENT,  /* gradients are the derivatives of the loss */
-    WEFT_GATE_SCALED,    /* with scaling=mup, steps do as much at every width */
+    WEFT_GATE_SCALED,    /* with scaling=mup, the effect of a step does not depend on the width */
     WEFT_GATE_STEPPED,   /* the trainer does what its definition says */
     WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are as predicted */
     WEFT_GATE_COUNT
 };
 enum { WEFT_GATES_ALL = (1u << WEFT_GATE_COUNT) - 1 };
 
-/* Who receives every check (weft.h), and how many there were. */
+/* The receiver of every check (weft.h), and their counts. */
 struct weft_gates {
     weft_check_fn *on_check; /* may be NULL */
     void *context;
     int checks, failed;
-    char sizes[160]; /* of the model itself: layers, width, sequences, tokens, dtype; "": only the twin was checked */
-    char plan_sha256[65]; /* of the study whose run was checked, in its record; "": none */
+    char sizes[160]; /* layers, width, sequences, tokens and dtype of the model itself; "": only the twin was checked */
+    char plan_sha256[65]; /* SHA-256 of the plan of the run's study, as recorded; "": not in a study */
 };
 
-/* NULL past the last. */
+/* Returns the name of a gate; NULL past the last. */
 const char *weft_gate_at(int i, const char **summary);
-/* The gates of the bit set on a small copy of the model and, with a recipe whose data are open, on the model itself as
- * it is trained. A defect is counted; it is not a failure of this function. */
+/* Runs the gates of the bit set `which` on the twin and, if a recipe with open data is given, on the model itself as it
+ * is trained. Defects are counted and do not make this function fail. */
 enum weft_status weft_gates_run(const struct weft_spec *spec, const struct weft_recipe *recipe, unsigned which,
                                 struct weft_gates *report);
 
-/* Whether WEFT_TEST_SKIP_GATES=1 is set: runs and studies then skip the gates and record that. It is for tests of other
- * things. Reports, audits and publishing refuse such runs. */
+/* Returns whether WEFT_TEST_SKIP_GATES=1 is set. Runs and studies then skip the gates and record that they did. It is
+ * meant for tests of other features: reports, audits and publishing reject such runs. */
 bool weft_gates_skipped(void);
 
-/* The result of the gates as a file in a run's folder (record.c). It is valid if config, program and instruction set
- * are the same. A record of skipped gates is valid only where they are skipped. The report has what the record says,
- * valid or not. */
+/* Read and write the results of the gates in a run's folder (record.c). A record is valid (*same) if config, program
+ * and instruction set match; a record of skipped gates only if they are skipped now. Loading fills `report` from the
+ * record even if it is not valid. */
 enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
                                        struct weft_gates *report);
 enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *report);
 
-/* ---- a reference of one's own (reference.c): see docs/reference.md */
+/* ---- a user's own reference (reference.c): see docs/reference.md */
 
-/* Writes weights, tokens and targets of a small copy of the model as safetensors, its options as metadata. */
+/* Writes weights, tokens and targets of a small copy of the model as safetensors, with its options as metadata. */
 enum weft_status weft_reference_inputs(const struct weft_spec *spec, const char *path);
-/* Compares logits, loss and gradients in a file, which somebody computed from these, with those of the model: in f64
- * and on the fast path. What the file lacks is an error; what differs is reported. */
+/* Compares logits, loss and gradients that a user computed from these and stored in a file with the model's, in
+ * f64 and on the fast path. A missing tensor is an error; differences are reported. */
 enum weft_status weft_reference_check(const struct weft_spec *spec, const char *path, struct weft_gates *report);
 struct weft_part;
-/* Whether the tests compare the part with an independent definition. */
+/* Returns whether the tests compare the part with an independent definition. */
 bool weft_part_is_defined(const struct weft_part *part);
 
-/* ---- combinations of a model's choices (combine.c), all at one tiny size */
+/* ---- combinations of a model's options (combine.c), all at one tiny size */
 
 enum { WEFT_MAX_COMBINATIONS = 8192 };
 struct weft_combinations {
     struct weft_arena arena;
     int count;
     const char *rows[WEFT_MAX_COMBINATIONS]; /* settings, separated by spaces */
-    int64_t tuples;                          /* of values that occur in some row */
-    int64_t impossible;                      /* tuples for which no legal row was found */
+    int64_t tuples;                          /* number of tuples of values that occur in some row */
+    int64_t impossible;                      /* number of tuples for which no legal row was found */
 };
 
-/* Few legal combinations in which all pairs (strength 2) or triples (3) of values occur, the same for the same seed. */
+/* Finds few legal combinations in which all pairs (strength 2) or triples (3) of values occur. The result depends only
+ * on the seed. */
 enum weft_status weft_combinations_cover(struct weft_combinations *c, int strength, uint64_t seed);
-/* Random legal combinations. */
+/* Draws random legal combinations. */
 enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, uint64_t seed);
 void weft_combinations_release(struct weft_combinations *c);
-/* The model of such a row. */
+/* Creates the spec of the model of such a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 
-/* ---- jobs in as many processes as there are threads (crew.c), each with one thread */
+/* ---- jobs run by single-threaded processes, as many as there are threads (jobs.c) */
 
 struct weft_crew {
     int jobs;
-    size_t bytes;                                                   /* of a job's result, which begins as zeros */
-    void (*work)(void *context, int job, void *result);             /* in one of the processes */
-    void (*lost)(void *context, int job, void *result, int signal); /* its process ended; 0: by itself */
-    enum weft_status (*done)(void *context, int job, void *result); /* in order; a failure ends all */
+    size_t bytes;                                                   /* size of a job's result, initially zeros */
+    void (*work)(void *context, int job, void *result);             /* runs in one of the processes */
+    void (*lost)(void *context, int job, void *result, int signal); /* its process died; signal 0: it exited */
+    enum weft_status (*done)(void *context, int job, void *result); /* called in order; a failure stops all jobs */
     void *context;
 };
-/* Must be called before anything has run on several threads, since fork copies only the calling one. */
+/* Runs the jobs. Must be called before anything has run on several threads, since fork copies only the calling one. */
 enum weft_status weft_crew_run(const struct weft_crew *crew);
 
-/* ---- running the gates on combinations (sweep.c), by a crew */
+/* ---- the gates on combinations (sweep.c), run by a crew */
 
 struct weft_sweep_result {
-    int row; /* of the combinations */
+    int row; /* index of the combination */
     enum weft_dtype dtype;
     int checks, failed;
     char message[400]; /* the first failure */
 };
 typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result);
 
-/* All gates, on twin and model, in f32 and in bf16. Results are reported in order. */
+/* Runs all gates on twin and model, in f32 and in bf16. Results are reported in order. */
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context);
 
 /* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must detect it */
@@ -137,17 +138,17 @@ enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *re
 struct weft_place; /* mutants.h */
 struct weft_mutant {
     const char *name;
-    const char *settings; /* of the model, at the size of combinations unless they say otherwise */
+    const char *settings; /* settings of the model; default sizes are those of combinations */
     const char *broken;   /* additional settings, if these are the defect; NULL: none */
     enum weft_gate gate;
     const char *check;    /* part of the name of the check that must fail */
-    bool bf16;            /* else f32 */
+    bool bf16;            /* the model runs in bf16, not f32 */
     bool twin_only;       /* it has no derivative, so only its gate runs, on the twin */
-    bool levels;          /* it shows only where the processor has several */
+    bool levels;          /* it can be caught only if the processor has several instruction-set levels */
     const char *training; /* settings of the recipe; NULL: defaults that fit the model */
-    /* What is broken; each may be NULL. */
+    /* The defect; each may be NULL. */
     const struct weft_place *place;
-    const char *culprit; /* what the failure must name, such as "m1=yes in layer"; NULL: part and layer of the place */
+    const char *culprit; /* text that the failure must contain, as "m1=yes in layer"; NULL: part and layer of `place` */
     void (*install)(void);
     void (*change_recipe)(struct weft_recipe *recipe);
 };
@@ -155,13 +156,13 @@ const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
 int weft_mutant_count(void);
 struct weft_mutant_result {
     bool caught;       /* its gate fails, in its check */
-    bool alarm;        /* a gate fails on the sound model; then the mutant is not run */
-    bool asked, named; /* whether the failure must name a part and a layer, and does so rightly */
-    char message[400]; /* of the failure, or says that there was none */
+    bool alarm;        /* a gate fails on the sound model, so the mutant was not run */
+    bool asked, named; /* the failure must name a part and a layer; it names the right ones */
+    char message[400]; /* message of the failure, or that there was none */
 };
-/* Runs gates on the sound model and on the mutant: all of them, or only its own. */
+/* Runs the given gates on the sound model and on the mutant. */
 enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, struct weft_mutant_result *result);
-/* All mutants through all gates, by a crew. Results are reported in order. */
+/* Runs all mutants through all gates, by a crew. Results are reported in order. */
 typedef void weft_mutant_fn(void *context, const struct weft_mutant *m, const struct weft_mutant_result *result);
 enum weft_status weft_mutants_run(weft_mutant_fn *report, void *context);
 
@@ -172,13 +173,14 @@ enum weft_status weft_source_checks(struct weft_gates *report);
 
 struct weft_hashes_case {
     const char *model, *settings, *dtype;
-    const char *wanted; /* the hash that every machine must get; NULL: not recorded */
-    char hash[65];      /* what this one got */
+    const char *wanted; /* the hash expected on every machine; NULL: not recorded */
+    char hash[65];      /* the hash on this machine */
 };
 typedef void weft_hashes_fn(void *context, const struct weft_hashes_case *c);
-/* Trains the models of hashes.def one after the other, all or those of one preset. */
+/* Trains the models of hashes.def one after the other; with `preset`, only this preset's models. */
 enum weft_status weft_hashes_run(const char *preset, weft_hashes_fn *report, void *context);
-/* Trains combinations in which all pairs of choices occur, one of `every` so many, to compare them between machines. */
+/* Trains every `every`-th of the combinations in which all pairs of option values occur, to compare their hashes
+ * between machines. */
 enum weft_status weft_hashes_pairs(int every, weft_hashes_fn *report, void *context);
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * combine.c - few combinations of a model's choices in which all pairs or triples of values occur.
+ * combine.c - finds few combinations of a model's options in which all pairs or triples of values occur.
  *
- * A covering array is built greedily, row by row (Cohen, Dalal, Fredman and Patton, The AETG System, 1997): begin with
+ * A covering array is built greedily, row by row (Cohen, Dalal, Fredman and Patton, The AETG System, 1997): start from
  * a tuple that no row has yet, give every other axis the value that adds the most new tuples, and keep the best of a
- * few such rows. Whether a row is a legal model is decided by weft_spec_init.
+ * few such rows. weft_spec_init decides whether a row is a legal model.
  */
 #include "check/axes.h"
 
 #include <stdlib.h>
 
-/* ---- making rows */
+/* ---- building rows */
 
 struct search {
     const struct weft_axes *axes;
     int strength;
-    uint64_t key, drawn; /* of random numbers, and how many were drawn */
-    uint8_t *state;      /* of every tuple of values, in every order: OUT, WANTED or DONE */
+    uint64_t key, drawn; /* key of the random numbers; how many were drawn */
+    uint8_t *state;      /* OUT, WANTED or DONE for every tuple of values, in every order */
     int64_t wanted;
 };
 enum { OUT, WANTED, DONE };
@@ -37,12 +37,12 @@ static void set_state(const struct search *s, const int v[3], uint8_t state)
                 *state_of(s, v[i], v[j], v[3 - i - j]) = state;
 }
 
-/* The values that a row has so far. */
+/* The values chosen for a row so far. */
 struct members {
     int list[WEFT_MAX_AXES], count;
 };
 
-/* How many wanted tuples the value adds to these; `done`: marks them as done. */
+/* Returns the number of wanted tuples that the value adds to a row; with `done`, marks them as done. */
 static int gain(struct search *s, const struct members *m, int value, bool done)
 {
     int sum = 0;
@@ -56,7 +56,7 @@ static int gain(struct search *s, const struct members *m, int value, bool done)
     return sum;
 }
 
-/* Axes in random order, but after those that they depend on. */
+/* Puts the axes into random order, but each one after the axes that it depends on. */
 static void shuffle(struct search *s, int order[WEFT_MAX_AXES])
 {
     const struct weft_axes *all = s->axes;
@@ -70,7 +70,7 @@ static void shuffle(struct search *s, int order[WEFT_MAX_AXES])
             }
 }
 
-/* Decides every open axis: the value that adds the most tuples, at random among equals; without members, at random. */
+/* Decides every open axis: the value that adds the most tuples, ties broken at random; without members, at random. */
 static void fill(struct search *s, struct weft_row *row, struct members *m)
 {
     int order[WEFT_MAX_AXES] = {0};
@@ -122,7 +122,7 @@ static enum weft_status keep(struct weft_combinations *c, const struct weft_axes
 
 /* ---- covering arrays */
 
-/* All tuples that the conditions allow are wanted. */
+/* Marks all tuples that the conditions allow as wanted. */
 static void want_tuples(struct search *s)
 {
     const struct weft_axes *all = s->axes;
@@ -143,7 +143,7 @@ static void want_tuples(struct search *s)
             }
 }
 
-/* A tuple that is still wanted, searched from a random one on; false: there is none. */
+/* Finds a tuple that is still wanted, starting at a random one. Returns false if there is none. */
 static bool next_tuple(struct search *s, int v[3])
 {
     int n = s->axes->value_count, start = draw(s, n);
@@ -157,7 +157,7 @@ static bool next_tuple(struct search *s, int v[3])
     return false;
 }
 
-/* Makes a row that has the tuple; returns how many new tuples it has. */
+/* Builds a row that has the tuple. Returns the number of new tuples in it. */
 static int make_row(struct search *s, const int v[3], struct weft_row *row, struct members *m)
 {
     int brings = 0;
@@ -177,7 +177,7 @@ static int make_row(struct search *s, const int v[3], struct weft_row *row, stru
     return brings;
 }
 
-/* Adds the best of some legal rows that have the tuple. If none is legal the tuple counts as impossible. */
+/* Adds the best of a few legal rows that have the tuple. If none is legal, the tuple counts as impossible. */
 static enum weft_status add_row(struct search *s, const int v[3], struct weft_combinations *c)
 {
     enum { FEW = 8, MANY = 64 };
@@ -223,7 +223,7 @@ enum weft_status weft_combinations_cover(struct weft_combinations *c, int streng
     size_t n = (size_t)all.value_count;
     struct search s = {.axes = &all, .strength = strength, .key = weft_key(seed, (uint64_t)strength)};
     if (!(s.state = calloc(n * n, strength == 3 ? n : 1)))
-        return FAIL(WEFT_NOMEM, "not enough memory to combine choices");
+        return FAIL(WEFT_NOMEM, "not enough memory to combine options");
     want_tuples(&s);
     while (status == WEFT_OK && s.wanted && next_tuple(&s, v))
         status = add_row(&s, v, c);
@@ -246,7 +246,7 @@ enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, 
         if (legal)
             TRY(keep(c, &all, &row));
         else if (tries > 1000 * (int64_t)count)
-            return FAIL(WEFT_INVALID, "hardly any combination is legal");
+            return FAIL(WEFT_INVALID, "fewer than one in a thousand random combinations is legal");
     }
     return WEFT_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gates.c - the table of gates, and running them on a small copy of the model and on the model itself.
+ * gates.c - runs the gates on a small copy of the model and on the model itself.
  */
-#include "check/gate.h"
+#include "check/probe/gate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,14 @@ static const struct {
     [WEFT_GATE_CAUSAL] = {"causal", "no row depends on later tokens", weft_gate_causal, weft_gate_causal_itself},
     [WEFT_GATE_ISOLATED] = {"isolated", "no sequence depends on the others of its batch", weft_gate_isolated,
                             weft_gate_isolated_itself},
-    [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the whole sequence's logits", weft_gate_cached,
+    [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the logits of the whole sequence", weft_gate_cached,
                           weft_gate_cached_itself},
     [WEFT_GATE_EXACT] = {"exact", "the same bits with any number of threads and ranks", weft_gate_exact,
                          weft_gate_exact_itself},
     [WEFT_GATE_GRADIENT] = {"gradient", "gradients are the derivatives of the loss", weft_gate_gradient,
                             weft_gate_gradient_itself},
-    [WEFT_GATE_SCALED] = {"scaled", "with scaling=mup, steps do as much at every width", weft_gate_scaled},
+    [WEFT_GATE_SCALED] = {"scaled", "with scaling=mup, the effect of a step does not depend on the width",
+                          weft_gate_scaled},
     [WEFT_GATE_STEPPED] = {"stepped", "the trainer does what its definition says", weft_gate_stepped,
                            weft_gate_stepped_itself},
     [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted,
@@ -43,11 +44,11 @@ bool weft_gates_skipped(void)
     return asked && strcmp(asked, "1") == 0;
 }
 
-/* ---- failures, with where they come from */
+/* ---- failures, with the part they come from */
 
 enum { HELD = 16 };
 
-/* The checks of a gate on their way to the report: those that fail wait until the gate has ended. */
+/* Holds back the failed checks of a gate until it has ended; others go to the report directly. */
 struct held {
     struct weft_gates *report;
     struct weft_check failed[HELD];
@@ -71,7 +72,7 @@ static void hold(void *context, const struct weft_check *c)
         held->failed[held->count++] = *c;
 }
 
-/* Of a gate whose failures depend on what one part does with its rows. */
+/* Returns whether failures of the gate depend on what one part does with its rows. */
 static bool has_culprit(const char *gate)
 {
     static const enum weft_gate those[] = {WEFT_GATE_CAUSAL, WEFT_GATE_ISOLATED, WEFT_GATE_CACHED, WEFT_GATE_GRADIENT};
@@ -94,7 +95,7 @@ static void release(struct held *held, const struct weft_trial *t, weft_gate_fn 
     }
 }
 
-/* Runs inside a gate return nothing: what failed there is found afterwards. */
+/* Runs inside a gate return no status: their failures are deferred until the gate has ended. */
 static enum weft_status run_gate(weft_gate_fn *gate, const struct weft_trial *t)
 {
     struct held held = {.report = t->report};
@@ -106,7 +107,7 @@ static enum weft_status run_gate(weft_gate_fn *gate, const struct weft_trial *t)
     return status;
 }
 
-/* `accounted`, the last, comes first: memory that a process takes once is seen only when nothing has run yet. */
+/* `accounted`, the last gate, runs first: memory that a process allocates once shows only if nothing has run yet. */
 static enum weft_status run_on_twin(const struct weft_nn *twin, unsigned which, struct weft_gates *report)
 {
     for (int turn = 0; turn < WEFT_GATE_COUNT; turn++) {
@@ -124,7 +125,7 @@ static enum weft_status check_twin(const struct weft_spec *spec, unsigned which,
     struct weft_threads_scope one;
     enum weft_status status = weft_spec_shrink(&tiny, spec);
     weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
-    tiny.dropout = 0;            /* the gate that needs masks turns it on */
+    tiny.dropout = 0;            /* gates that need masks turn it on */
     if (status == WEFT_OK)
         status = weft_twin_create(&twin, &tiny);
     if (status == WEFT_OK)
@@ -151,8 +152,7 @@ static enum weft_status check_itself(const struct weft_spec *spec, const struct 
     return status;
 }
 
-/* A token that sees itself alone leaves attention nothing to choose from: most checks would fail, and none would say
- * why. */
+/* If a token sees only itself, attention has nothing to choose from: most checks would fail without saying why. */
 static bool has_context(const struct weft_spec *spec, unsigned which, struct weft_gates *report)
 {
     int first = 0;
@@ -161,7 +161,7 @@ static bool has_context(const struct weft_spec *spec, unsigned which, struct wef
     if (spec->context < 2)
         weft_trial_report(&(struct weft_trial){gates[first].name, NULL, NULL, report}, false, (double)spec->context, 2,
                           "tokens of the context",
-                          "context=1: a token sees itself alone, so neither attention nor the order of tokens can be "
+                          "with context=1 a token sees only itself, so attention and the order of tokens cannot be "
                           "checked: set context=2 or more");
     return spec->context >= 2;
 }

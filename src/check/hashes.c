@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * hashes.c - small models, trained for a few steps from their first weights with dropout, have the same bits on every
- * machine: those of hashes.def are known, those of combinations can be compared between machines. A hash is over the
- * loss and the norm of the gradient of every step, and the weights after the last.
+ * hashes.c - trains small models for a few steps with dropout and hashes the result, which must have the same bits on
+ * every machine. The hashes of hashes.def are known; hashes of combinations can be compared between machines. A hash
+ * covers loss and gradient norm of every step, and the weights after the last.
  */
 #include "check/check.h"
+#include "train/learner.h"
 
 #include <string.h>
 
@@ -21,7 +22,7 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static const double DROPOUT = 0.1; /* of combinations */
+static const double DROPOUT = 0.1; /* rate in combinations */
 enum { STEPS = 20, WARMUP = 4 };
 
 struct small {
@@ -81,7 +82,7 @@ static void close_small(struct small *s)
     weft_settings_release(&s->settings);
 }
 
-/* What opened it had this status. */
+/* Trains the model and reports its hash if it was opened without an error; closes it in any case. */
 static enum weft_status finish(struct small *s, enum weft_status status, struct weft_hashes_case *c,
                                weft_hashes_fn *report, void *context)
 {

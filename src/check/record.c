@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * record.c - the result of the gates in a run's folder: for the same config, program and instruction set it would be
- * the same again. A study's run also has the hash of the plan there, which its log takes up.
+ * record.c - reads and writes the result of the gates in a run's folder, which is valid for the same config, program
+ * and instruction set. A study's run also stores the hash of the plan there, which its log repeats.
  */
-#include "train/record.h"
+#include "train/record/record.h"
 #include "base/fields.h"
 #include "base/json.h"
 #include "check/check.h"
@@ -17,7 +17,7 @@
 struct record {
     const char *config;
     char program[65];
-    int same; /* entries that are the same as those of this run */
+    int same; /* number of entries that equal this run's */
     struct weft_gates *gates;
 };
 enum { SAME = 3 };

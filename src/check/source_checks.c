@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * source_checks.c - the four checks of the RA-MLA study's code, on tiny models: RoPE shapes, attention forward, block
- * forward, gradients. They passed there although three mechanisms were not wired in: these checks are necessary but
- * not sufficient, hence the gates.
+ * source_checks.c - the four checks from the code of the RA-MLA study, on tiny models: RoPE shapes, attention forward,
+ * block forward, gradients. They passed there although three mechanisms were not wired in, so they are necessary but
+ * not sufficient; this is why Weft has gates.
  */
-#include "check/gate.h"
+#include "check/probe/gate.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -134,7 +134,7 @@ static enum weft_status check_block(const struct weft_trial *t)
     if (status == WEFT_OK) {
         const struct weft_tensor *logits = weft_exec_tensor(p.exec, p.net.logits);
         bool good = has_shape(logits, 2 * ROWS, t->model->spec->vocab) && is_finite(logits);
-        weft_trial_report(t, good, !good, 0, "block forward", "the logits are not finite, or have another shape");
+        weft_trial_report(t, good, !good, 0, "block forward", "the logits are not finite or have the wrong shape");
     }
     weft_probe_close(&p);
     return status;
@@ -154,7 +154,7 @@ static enum weft_status check_gradients(const struct weft_trial *t)
         bad++;
     }
     if (status == WEFT_OK)
-        weft_trial_report(t, bad == 0, bad, 0, "gradients", "%s has no gradient, or one that is not finite", first);
+        weft_trial_report(t, bad == 0, bad, 0, "gradients", "%s has no gradient or a non-finite one", first);
     weft_probe_close(&p);
     return status;
 }

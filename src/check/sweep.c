@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * sweep.c - runs the gates on many small models, each of them a job of a crew.
+ * sweep.c - runs the gates on many small models, each as a job of a crew.
  */
 #include "check/check.h"
 

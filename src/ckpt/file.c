@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * file.c - atomic file replacement: writes to a temporary name, syncs, renames, and syncs the folder.
+ * file.c - replaces files atomically: writes to a temporary name, syncs, renames, and syncs the folder.
  */
 #include "ckpt/ckpt.h"
 
@@ -100,7 +100,7 @@ static void restore(const struct weft_file *f)
         unlink(f->path);
 }
 
-/* The old version of the last file need not be kept, since nothing can fail after it. */
+/* The old version of the last file is not kept, because nothing can fail after it. */
 static enum weft_status replace(const struct weft_file *f, bool last)
 {
     if (!last)

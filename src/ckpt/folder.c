@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * folder.c - the checkpoint folders of a run: RUN/.writing-STEP while it is written, RUN/step-STEP once it is complete,
- * RUN/.removing-STEP while it is removed. A folder is renamed, and the rename synced, before its files are removed:
- * otherwise a file system may write the removal to disk before the rename.
+ * folder.c - manages the checkpoint folders of a run: RUN/.writing-STEP while one is written, RUN/step-STEP once it is
+ * complete, RUN/.removing-STEP while it is removed. A folder is renamed, and the rename synced, before its files are
+ * removed; otherwise a file system may write the removal to disk before the rename.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -109,7 +109,7 @@ static int by_newest(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The caller frees the list, even after a failure. */
+/* Lists the steps. The caller frees the list, even after a failure. */
 static enum weft_status find_steps(const char *run, struct steps *s)
 {
     TRY(each_name(run, add_step, s));
@@ -179,7 +179,7 @@ enum weft_status weft_ckpt_prune(const char *run, int64_t step, int keep)
 }
 
 /* Renames the new folder to its final name. If a run was reset to an earlier step, a folder of the same step may exist.
- * The two are then exchanged atomically, so the checkpoint is never missing. */
+ * Then the two are exchanged atomically, so that the checkpoint is never missing. */
 static enum weft_status publish(const char *from, const char *to, bool *exchanged)
 {
     *exchanged = false;
@@ -228,7 +228,7 @@ enum weft_status weft_ckpt_steps(const char *run, int64_t **list, int *count)
     return status;
 }
 
-/* Whether the checkpoint is intact. A damaged one is reported but is not an error. */
+/* Finds whether the checkpoint is intact. A damaged one is reported but is not an error. */
 static enum weft_status accept(const char *path, enum weft_status (*verify)(const char *path, void *context),
                                void *context, bool *good)
 {

@@ -19,7 +19,7 @@ struct weft_safetensors {
     bool thawed;    /* the map is writable */
     json_t *header; /* owns the names and the metadata */
     const json_t *metadata;
-    bool sums;                  /* has checksums: one for the metadata and one per tensor */
+    bool sums;                  /* the file has checksums: one for the metadata and one per tensor */
     struct weft_entry *entries; /* sorted by name */
     int count;
 };
@@ -43,7 +43,7 @@ static enum weft_status parse_header(struct weft_safetensors *f, size_t *data)
                     f->path, length);
     f->header = json_loadb((const char *)f->map + sizeof length, length, JSON_REJECT_DUPLICATES, &error);
     if (!f->header)
-        return FAIL(WEFT_FORMAT, "%s: the header is invalid at its byte %d, or a name occurs twice", f->path,
+        return FAIL(WEFT_FORMAT, "%s: the header is invalid at byte %d, or a name occurs twice", f->path,
                     error.position);
     *data = sizeof length + length;
     return WEFT_OK;
@@ -61,7 +61,7 @@ static enum weft_status read_shape(const char *path, const json_t *shape, struct
         if (!json_is_integer(dim) || e->dim[i] < 0)
             return FAIL(WEFT_FORMAT, "%s: dimension %zu of %s is not a size", path, i, e->name);
         if (weft_size_mul(e->bytes, (size_t)e->dim[i], &e->bytes) != WEFT_OK)
-            return FAIL(WEFT_FORMAT, "%s: %s is too large for any memory", path, e->name);
+            return FAIL(WEFT_FORMAT, "%s: %s is too large to address", path, e->name);
     }
     return WEFT_OK;
 }
@@ -82,7 +82,7 @@ static enum weft_status read_entry(const struct weft_safetensors *f, size_t data
     if (begin < 0 || end < begin || (size_t)end > f->bytes - data || (size_t)(end - begin) != e->bytes)
         return FAIL(WEFT_FORMAT,
                     "%s: %s has %zu bytes by its shape, but its data_offsets are %" JSON_INTEGER_FORMAT
-                    " and %" JSON_INTEGER_FORMAT " of %zu: is the file truncated?",
+                    " and %" JSON_INTEGER_FORMAT " of %zu: the file may be truncated",
                     f->path, name, e->bytes, begin, end, f->bytes - data);
     e->data = f->map + data + begin;
     return WEFT_OK;
@@ -126,7 +126,7 @@ static enum weft_status read_metadata(struct weft_safetensors *f, json_t *metada
         if (!json_is_string(value))
             return FAIL(WEFT_FORMAT, "%s: a value in __metadata__ is not a string", f->path);
         f->sums |= strncmp(name, WEFT_SAFETENSORS_SUM, strlen(WEFT_SAFETENSORS_SUM)) ==
-                   0; /* any of them counts, since one name may be damaged */
+                   0; /* any of them suffices, because one name may be damaged */
     }
     f->metadata = metadata;
     const char *sum = weft_safetensors_metadata(f, WEFT_SAFETENSORS_SUM);
@@ -239,7 +239,7 @@ enum weft_status weft_safetensors_check(const char *path)
     return status;
 }
 
-/* Values in a file may be unaligned, so they go through a buffer. */
+/* Values in a file may be unaligned, so they are copied through a buffer. */
 static void convert(const struct weft_entry *e, const struct weft_tensor *to)
 {
     double buffer[512];
@@ -270,7 +270,7 @@ enum weft_status weft_safetensors_read(const struct weft_safetensors *f, const c
     if (!e)
         return FAIL(WEFT_FORMAT, "%s has no tensor %s", f->path, name);
     if (e->ndim != to->ndim || memcmp(e->dim, to->dim, (size_t)e->ndim * sizeof *e->dim))
-        return FAIL(WEFT_FORMAT, "%s: %s has shape %s, but the model needs %s: is the file from another model?",
+        return FAIL(WEFT_FORMAT, "%s: %s has shape %s, but the model needs %s: the file may be from a different model",
                     f->path, name, shape(e->ndim, e->dim).text, shape(to->ndim, to->dim).text);
     bool floats = !e->foreign && weft_dtype_is_float(e->dtype) && weft_dtype_is_float(to->dtype);
     if (e->foreign || (e->dtype != to->dtype && !floats))

@@ -93,7 +93,7 @@ static enum weft_status fill_header(json_t *header, const struct weft_entry *ent
     return WEFT_OK;
 }
 
-/* Where tensors start: kernels can read them where they lie. */
+/* Alignment of the values in the file, so that kernels can read them in place. */
 enum { DATA_ALIGN = 64 };
 
 static enum weft_status add_header(struct weft_file *f, const char *text)
@@ -119,7 +119,7 @@ static enum weft_status add_values(void *context, const struct weft_entry *e)
     if (e->data)
         TRY(weft_file_add(f, e->data, bytes));
     else if (ftruncate(f->fd, lseek(f->fd, (off_t)bytes, SEEK_END)))
-        return FAIL(WEFT_IO, "%s cannot be made so large: %s", f->path, strerror(errno));
+        return FAIL(WEFT_IO, "%s cannot be extended: %s", f->path, strerror(errno));
     return WEFT_OK;
 }
 
@@ -148,7 +148,7 @@ enum weft_status weft_safetensors_write(const char *path, const struct weft_entr
     return status;
 }
 
-/* ---- values that come later */
+/* ---- values that are written later */
 
 struct offsets {
     const struct weft_entry *entries;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * ablate - a study: plans it, checks every arm's gates, trains arms x learning rates x seeds, reports.
+ * ablate - plans a study, checks every arm's gates, trains arms x learning rates x seeds, and writes the report.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/planning.h"
-#include "cmd/progress.h"
+#include "cmd/kit/planning.h"
+#include "cmd/kit/progress.h"
 #include "report/report.h"
 #include "study/queue.h"
 
@@ -25,48 +25,50 @@ struct args {
 #define SETTINGS WEFT_ARG_STUDY_SETTING, offsetof(struct args, common.settings)
 static const struct weft_arg table[] = {
     {"config", 'c', "FILE", WEFT_ARG_FILE, offsetof(struct args, config),
-     .help = "The study: a file in Kconfig's format, as those in configs/",
-     .missing = "which study? Give --config=FILE, for example configs/recall-quick"},
+     .help = "Read the study from this file, in Kconfig's format, such as those in configs/",
+     .missing = "no study given: pass --config=FILE, for example --config=configs/recall-quick"},
     {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
-     .help = "The study's folder; studies/NAME if not given"},
-    {"steps", 0, "LIST", SETTINGS, .help = "Steps of the RA-MLA study, for example 0,1,2,3", .sets = "ablation_steps"},
-    {"ra-mla-ablation-step", 0, "LIST", SETTINGS, .help = "The same as --steps", .sets = "ablation_steps"},
-    {"seeds", 0, "N", SETTINGS, .help = "Seeds that every arm is trained with", .sets = "seeds"},
+     .help = "Write the study to this folder (default: studies/NAME)"},
+    {"steps", 0, "LIST", SETTINGS, .help = "Select steps of the RA-MLA study, for example 0,1,2,3",
+     .sets = "ablation_steps"},
+    {"ra-mla-ablation-step", 0, "LIST", SETTINGS, .help = "Alias of --steps", .sets = "ablation_steps"},
+    {"seeds", 0, "N", SETTINGS, .help = "Train every arm with N seeds", .sets = "seeds"},
     {"budget", 0, "MINUTES", SETTINGS,
-     .help = "Train as many steps, the same for all arms, as fit into this time; the plan records the number",
+     .help = "Train every arm for the same number of steps, as many as fit into this time; the plan records the number",
      .sets = "budget"},
-    {"stand-in", 0, "DIR", SETTINGS, .help = "Train on these token files instead of the config's; the report says so",
-     .sets = "stand_in"},
+    {"stand-in", 0, "DIR", SETTINGS,
+     .help = "Train on these token files instead of the config's; the report mentions it", .sets = "stand_in"},
     {"ladder", 0, "SIZES", SETTINGS, .help = "Run the study at several sizes: SETTING SETTING | SETTING SETTING | ...",
      .sets = "ladder"},
     {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.dry_run),
-     .help = "Plan, gates, table and estimate only"},
+     .help = "Only plan, run the gates, and print the table and the estimate"},
     {"slurm", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, slurm),
-     .help = "Write an array job for sbatch instead of running"},
+     .help = "Write an array job for sbatch instead of running the study"},
     {"launch", 0, "COMMAND", WEFT_ARG_TEXT, offsetof(struct args, launch),
-     .help = "Start every run by this, such as 'srun -N1 -n1 --exclusive', slots=N of them at once"},
-    {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run number N, as the array job does",
+     .help = "Start every run with this command, such as 'srun -N1 -n1 --exclusive'; slots=N sets how many run "
+             "concurrently"},
+    {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run N, as the array job does",
      .initial = "-1", .max = INFINITY},
     {"watch", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, watch),
-     .help = "Write the report again after every run; its page reloads itself"},
+     .help = "Update the report after every run; its page reloads itself"},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.unsafe),
-     .help = "Train even if a gate, the simulated studies or the first samples fail; the report says so"},
+     .help = "Train even if a gate, the simulated studies or the first samples fail; the report mentions it"},
     {"long", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.endless),
-     .help = "Run although it would take more than a day"},
+     .help = "Run even if the study would take more than a day"},
     {0},
 };
 
 /* ---- running */
 
-/* Estimated seconds: of all runs, or of one that is not -1, and of the part that is done. A single run is not
- * estimated: its steps stand for them. */
+/* Adds up the estimated seconds of all runs, or of run `only` if it is not -1, and of their finished part. A single run
+ * has no estimate: its steps are used instead. */
 static void add_up(const struct weft_queue *q, int64_t only, double *done, double *all)
 {
     *done = *all = 0;
     for (int64_t i = weft_max(0, only); i < (only < 0 ? q->count : only + 1); i++) {
         const struct weft_job *job = &q->job[i];
         const struct weft_arm *arm = &q->study->arm[job->run.arm];
-        double steps = (double)arm->recipe.steps + 1; /* scoring comes after the last */
+        double steps = (double)arm->recipe.steps + 1; /* scoring follows the last */
         double seconds = arm->seconds > 0 ? arm->seconds : steps;
         double share = job->state == WEFT_RUNNING ? (double)job->step / steps
                                                   : job->state == WEFT_DONE || job->state == WEFT_FAILED;
@@ -85,7 +87,7 @@ static void show_change(struct weft_line *line, const struct weft_queue *q, cons
     if (job->state == WEFT_FAILED || lost)
         snprintf(more, sizeof more, ": %s", job->message);
     weft_line_say(line, "%s lr %g seed %lld: %s%s", q->study->arm[job->run.arm].name, job->run.lr,
-                  (long long)job->run.seed, lost ? "lost, will be started again" : states[job->state], more);
+                  (long long)job->run.seed, lost ? "lost, will be restarted" : states[job->state], more);
 }
 
 struct showing {
@@ -94,8 +96,8 @@ struct showing {
     bool watch;
 };
 
-/* Prints a line for every run that starts or ends; the progress line is that of all runs. A report that cannot be
- * written now does not stop the study: the last one says why. */
+/* Prints a line for every run that starts or ends, and a progress line for all runs. A report that cannot be written
+ * does not stop the study: the last report gives the reason. */
 static void show(void *context, const struct weft_queue *q, const struct weft_job *job)
 {
     struct showing *s = context;
@@ -119,7 +121,7 @@ static void catch_signals(void)
     struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
     sigaction(SIGTERM, &action, NULL);
     weft_signal_catch(SIGHUP, &action);
-    action.sa_flags |= SA_RESETHAND; /* a second SIGINT ends the study at once; its runs still save */
+    action.sa_flags |= SA_RESETHAND; /* a second SIGINT ends the study immediately; its runs still save */
     sigaction(SIGINT, &action, NULL);
 }
 
@@ -129,10 +131,10 @@ struct rung {
     const struct weft_study *study;
     const char *folder;
     const char *const *words; /* the command that runs it again */
-    const char *const *again; /* the command that was given: the same, or that of the whole ladder */
+    const char *const *again; /* the command as given: the same, or the command of the whole ladder */
     int slots, threads;
-    bool only;                       /* no other rungs */
-    struct weft_simulated simulated; /* what is to be recorded */
+    bool only;                       /* there are no other rungs */
+    struct weft_simulated simulated; /* results of the simulated studies, to be recorded */
 };
 
 static enum weft_status print_result(const struct rung *g, const struct weft_queue *q)
@@ -147,12 +149,10 @@ static enum weft_status print_result(const struct rung *g, const struct weft_que
     weft_result_int(r, "done", weft_queue_count(q, WEFT_DONE));
     weft_result_int(r, "done_before", known);
     weft_result_int(r, "failed", weft_queue_count(q, WEFT_FAILED));
-    enum weft_status status = weft_result_print(r, stdout, g->a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, g->a->common.json);
 }
 
-/* The finding, and where the page is. */
+/* Prints the finding and the path of the page. */
 static enum weft_status say_finding(const char *folder)
 {
     struct weft_results r;
@@ -160,7 +160,7 @@ static enum weft_status say_finding(const char *folder)
     enum weft_status status = weft_results_load(&r, folder);
     if (status == WEFT_OK) {
         weft_results_headline(&r, text);
-        weft_say(stderr, "%s\n%s/report.html has the curves and all numbers\n", text, folder);
+        weft_say(stderr, "%s\n%s/report.html shows the curves and all numbers\n", text, folder);
     }
     weft_results_release(&r);
     return status;
@@ -171,15 +171,14 @@ static enum weft_status check_failures(const struct weft_queue *q)
     const struct weft_job *first = weft_queue_failure(q);
     if (!first)
         return WEFT_OK;
-    return FAIL(
-        WEFT_CHECK,
-        "%lld of %lld runs failed, the first of them arm %s, seed %lld: %s. The same command tries them again; the "
-        "full output of this run is in %s/%s",
-        (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[first->run.arm].name,
-        (long long)first->run.seed, first->message, q->folder, first->run.folder);
+    return FAIL(WEFT_CHECK,
+                "%lld of %lld runs failed; the first is arm %s, seed %lld: %s. Run the same command to retry them; the "
+                "full output of this run is in %s/%s",
+                (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[first->run.arm].name,
+                (long long)first->run.seed, first->message, q->folder, first->run.folder);
 }
 
-/* Prints how to continue if a run that was asked for is not done. */
+/* Prints how to continue if a requested run is not done. */
 static enum weft_status check_stopped(const struct rung *g, const struct weft_queue *q)
 {
     bool done = g->a->run < 0 ? q->concluded : q->job[g->a->run].state == WEFT_DONE;
@@ -194,7 +193,7 @@ static enum weft_status check_stopped(const struct rung *g, const struct weft_qu
     return WEFT_STOPPED;
 }
 
-/* The plan is saved once this process has the folder; that of a single run is the whole study's. */
+/* Saves the plan once this process has locked the folder; a single run uses the saved plan of the whole study. */
 static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
 {
     bool all_runs = g->a->run < 0, reports = all_runs && !weft_gates_skipped();
@@ -239,17 +238,18 @@ static enum weft_status run_rung(const struct rung *g)
 
 /* ---- the command */
 
-/* The command that does the same again. */
+/* The command that repeats this one. */
 struct command {
     struct weft_arena arena;
+    char copy[4096]; /* path of the config's copy */
     const char *words[2 * WEFT_MAX_SETTINGS + 10];
 };
 
-static enum weft_status make_command(const struct args *a, const char *out, const struct weft_settings *s,
-                                     struct command *c)
+static enum weft_status make_command(const struct args *a, const char *config, const char *out,
+                                     const struct weft_settings *s, struct command *c)
 {
     int n = 0;
-    const char *const head[] = {"ablate", "--config", a->config, "--out", out};
+    const char *const head[] = {"ablate", "--config", config, "--out", out};
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         c->words[n++] = head[i];
     if (a->plan.unsafe)
@@ -289,7 +289,7 @@ struct work {
     struct weft_rungs rungs;
 };
 
-/* A launcher gives its runs their threads, unless --threads does. */
+/* A launcher sets the threads of its runs, unless --threads does. */
 static int launch_threads(const struct args *a, int here)
 {
     return a->launch && !a->slurm ? (int)a->common.threads : here;
@@ -298,24 +298,26 @@ static int launch_threads(const struct args *a, int here)
 static enum weft_status do_rung(const struct args *a, struct work *w, int i)
 {
     struct weft_study *s = &w->ladder.rung[i].study;
+    struct command *own = &w->own[i];
     struct rung g = {.a = a,
                      .study = s,
                      .folder = w->folder[i],
-                     .words = w->own[i].words,
-                     .again = w->whole.words,
+                     .words = own->words,
+                     .again = w->ladder.count == 1 ? own->words : w->whole.words,
                      .slots = w->estimate[i].slots,
                      .threads = launch_threads(a, w->estimate[i].threads),
                      .only = w->ladder.count == 1};
     if (!g.only)
         weft_say(stderr, "rung %d of %d\n", i + 1, w->ladder.count);
-    TRY(make_command(a, g.folder, &w->ladder.rung[i].settings, &w->own[i]));
+    TRY(weft_study_copy_path(s->name, g.folder, own->copy)); /* the config itself may be replaced, as .config is */
+    TRY(make_command(a, own->copy, g.folder, &w->ladder.rung[i].settings, own));
     TRY(weft_planning_check(&a->plan, s, g.folder, &g.simulated));
     if (a->plan.dry_run)
         return WEFT_OK;
     return a->slurm ? write_job(&g) : run_rung(&g);
 }
 
-/* What the rungs say together, and where the page is. */
+/* Prints the finding of all rungs and the path of the page. */
 static enum weft_status conclude(const struct args *a, struct work *w)
 {
     TRY(weft_rungs_conclude(&w->rungs, &w->ladder, a->out));
@@ -324,13 +326,13 @@ static enum weft_status conclude(const struct args *a, struct work *w)
     return WEFT_OK;
 }
 
-/* One run of a study, as a task of an array job does. */
+/* Runs one run of a study, as a task of an array job. */
 static enum weft_status run_single(const struct args *a, struct work *w)
 {
     if (w->ladder.count > 1)
         return FAIL(WEFT_INVALID,
-                    "--run is for one study, and this is a ladder: each of its rungs has a command of its "
-                    "own, in %s/rung-1/study.json and so on",
+                    "--run selects a run of one study, but this is a ladder: run the command of a rung, which is in "
+                    "%s/rung-1/study.json and so on",
                     a->out);
     struct weft_study *s = &w->ladder.rung[0].study;
     struct rung g = {.a = a,
@@ -359,7 +361,7 @@ static enum weft_status run_all(const struct args *a, struct work *w)
     return w->ladder.count > 1 && !a->slurm ? conclude(a, w) : WEFT_OK;
 }
 
-/* How many runs a launcher is given at once: as many as it has nodes, if the study does not say. */
+/* Sets how many runs a launcher is given concurrently: slots or, if the study does not set it, its number of nodes. */
 static enum weft_status choose_places(struct weft_study_ladder *l)
 {
     const char *nodes = getenv("SLURM_JOB_NUM_NODES");
@@ -367,7 +369,7 @@ static enum weft_status choose_places(struct weft_study_ladder *l)
     for (int i = 0; i < l->count; i++) {
         int64_t *slots = &l->rung[i].study.slots;
         if (!*slots && count < 1)
-            return FAIL(WEFT_INVALID, "how many runs may --launch start at once? Give --set slots=N");
+            return FAIL(WEFT_INVALID, "--launch needs the number of concurrent runs: pass --set slots=N");
         *slots = *slots ? *slots : weft_min(count, 4096);
     }
     return WEFT_OK;
@@ -380,10 +382,10 @@ static enum weft_status run_work(struct args *a, struct work *w)
     if (!a->out && !(a->out = weft_arena_print(&first->arena, "studies/%s", first->name)))
         return FAIL(WEFT_NOMEM, "not enough memory for a path");
     if (a->launch && strpbrk(a->launch, "\n\r\t"))
-        return FAIL(WEFT_INVALID, "--launch takes one line: put longer commands into a script");
+        return FAIL(WEFT_INVALID, "the --launch command has several lines: put it into a script");
     if (a->launch)
         TRY(choose_places(&w->ladder));
-    TRY(make_command(a, a->out, &a->common.settings, &w->whole));
+    TRY(make_command(a, a->config, a->out, &a->common.settings, &w->whole));
     catch_signals();
     return a->run >= 0 ? run_single(a, w) : run_all(a, w);
 }
@@ -408,15 +410,14 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_ablate = {
     .name = "ablate",
-    .summary = "a study: arms x learning rates x seeds, gated, trained, reported",
-    .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run a process of its own. First "
-           "it prints how long everything takes, runs simulated studies (once for each program), compares the first "
-           "samples "
-           "of all arms, checks every arm's gates, and prints what each arm takes. With a "
-           "ladder it does so at every size, and says whether a gain survives scale.",
-    .notes = "The same command continues what was interrupted, at any moment and by anything. Runs that are done are "
-             "not trained again. With --launch they run on other computers, and are started again when these fail. "
-             "SIGINT and SIGTERM save and end. See docs/studies.md.",
+    .summary = "run a study: check, train and compare arms x learning rates x seeds",
+    .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run in its own process. First "
+           "it prints the estimated time, runs simulated studies (once for each program), compares the first samples "
+           "of all arms, checks every arm's gates, and prints the cost of each arm. With a ladder it does so at every "
+           "size, and reports whether a gain survives scale.",
+    .notes = "The same command continues a study that was interrupted, at any moment and for any reason. Finished runs "
+             "are not repeated. With --launch, runs are started on different hosts, and restarted when these fail. On "
+             "SIGINT and SIGTERM the runs save and end. See docs/studies.md.",
     .args = table,
     .takes = WEFT_TAKES_STUDY_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * audit - repeats runs, or segments of them, and compares the results with what their logs say.
+ * audit - repeats runs, or segments of them, and compares the results with their logs.
  */
 #include "run/audit.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
+#include "cmd/kit/progress.h"
 #include "dnn/dnn.h"
 #include "report/report.h"
 
@@ -21,17 +21,17 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "The folder of a run or of a study",
-     .missing = "audit what? Give the folder of a run, or of a study"},
+    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "Folder of a run or of a study",
+     .missing = "nothing to audit: pass the folder of a run or of a study"},
     {"segments", 'n', "N", WEFT_ARG_INT, offsetof(struct args, segments), .initial = "0", .min = 1, .max = INFINITY,
-     .help = "Of every run, repeat N segments between checkpoints, drawn at random, and not the whole"},
+     .help = "Repeat only N segments of every run, randomly drawn from those between checkpoints"},
     {"seed", 0, "N", WEFT_ARG_INT, offsetof(struct args, seed), .initial = "0", .min = 0, .max = INFINITY,
-     .help = "Seed of the draw"},
+     .help = "Draw the segments with this seed"},
     {"data", 'd', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, data),
-     .help = "Where the data of task=text are, if not where they were; they must be the same"},
+     .help = "Read the data of task=text from this path if it has moved; it must be the same data"},
     {"resume", 'r', "FILE", WEFT_ARG_FILE, offsetof(struct args, resume),
-     .help =
-         "Add the segments that pass to FILE, and leave out those that it has: to continue an audit that was stopped"},
+     .help = "Append the segments that pass to FILE and skip those already in it, so that a stopped audit can be "
+             "continued"},
     {0},
 };
 
@@ -83,7 +83,7 @@ static enum weft_status repeat(const struct args *a, struct weft_audit *audit, s
     return status;
 }
 
-/* A run that comes out differently is reported, and the others are audited, too. */
+/* A run that is not reproduced is reported, and the others are still audited. */
 static enum weft_status audit_run(const struct args *a, const char *folder, struct total *total)
 {
     struct weft_audit audit = {0};
@@ -165,28 +165,41 @@ static enum weft_status print(const struct args *a, const struct total *t)
     weft_result_int(r, "seed", a->seed);
     weft_result_text(r, "isa", weft_dnn_path());
     weft_result_int(r, "threads", weft_threads());
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
+}
+
+static bool has(const char *folder, const char *name)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%.4095s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* A folder that is neither is wrong usage, not a run that fails its audit. */
+static enum weft_status check_folder(const char *folder)
+{
+    if (access(folder, F_OK))
+        return FAIL(WEFT_INVALID, "there is no folder %s", folder);
+    TRY(weft_folder_is_plain(folder));
+    if (!has(folder, "study.json") && !has(folder, "config.json") && !has(folder, "log.jsonl"))
+        return FAIL(WEFT_INVALID,
+                    "%s is neither the folder of a study nor of a run: it has no study.json, config.json or log.jsonl",
+                    folder);
+    return WEFT_OK;
 }
 
 static enum weft_status run(void *args)
 {
     const struct args *a = args;
     struct total total = {0};
-    char path[4200];
-    snprintf(path, sizeof path, "%.4095s/study.json", a->folder);
-    if (access(a->folder, F_OK))
-        return FAIL(WEFT_INVALID, "there is no folder %s", a->folder);
-    TRY(weft_folder_is_plain(a->folder));
-    TRY(access(path, F_OK) == 0 ? audit_study(a, &total) : audit_run(a, a->folder, &total));
+    TRY(check_folder(a->folder));
+    TRY(has(a->folder, "study.json") ? audit_study(a, &total) : audit_run(a, a->folder, &total));
     TRY(print(a, &total));
     if (total.failed)
-        return FAIL(WEFT_CHECK, "%lld of %lld runs and arms did not pass; the lines above say why",
-                    (long long)total.failed, (long long)(total.runs + total.arms));
+        return FAIL(WEFT_CHECK, "%lld of %lld runs and arms did not pass: see the lines above", (long long)total.failed,
+                    (long long)(total.runs + total.arms));
     if (total.missing)
-        return FAIL(WEFT_CHECK,
-                    "the study is not complete: %lld runs are missing or do not count; the lines above name them",
+        return FAIL(WEFT_CHECK, "the study is incomplete: %lld runs are missing or do not count; they are named above",
                     (long long)total.missing);
     return WEFT_OK;
 }
@@ -194,17 +207,17 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_audit = {
     .name = "audit",
     .summary = "repeat runs and compare them with their logs",
-    .doc = "Checks the hashes in the folder of a run, or of all runs of a study, and trains again: from the initial "
-           "weights to the newest checkpoint, or with --segments between some of the checkpoints. Every record of the "
-           "log must come out as it is there, bit by bit: the loss of every step, scores, weights and moments. Any "
-           "machine and any number of threads will do. A run that was resumed with other options is repeated with "
-           "those that it had at the time. For a study, it also compares the plan, the costs of the arms and the "
-           "results of their gates, and fails if a planned run is missing. Nothing in the folder is changed.",
-    .notes =
-        "forged_segment_passes is the probability that a run with one forged segment passes: the fraction of segments "
-        "that were not repeated. No audit can show that the plan existed before the runs (publish plan_sha256 "
-        "beforehand), that no other studies were made and thrown away, or on which machine the runs were made. See "
-        "docs/trust.md.",
+    .doc =
+        "Checks the hashes in the folder of a run, or of all runs of a study, and repeats the training: from the "
+        "initial weights to the newest checkpoint or, with --segments, between some of the checkpoints. Every record "
+        "of the log must be reproduced bit by bit: the loss of every step, scores, weights and moments. Any machine "
+        "and any number of threads will do. Parts of a run that was resumed with different options are repeated with "
+        "the options in effect at the time. For a study, it also compares the plan, the costs of the arms and the "
+        "results of their gates, and fails if a planned run is missing. Nothing in the folder is changed.",
+    .notes = "forged_segment_passes is the probability that a run with one forged segment passes: the fraction of "
+             "segments that were not repeated. No audit can show that the plan existed before the runs (publish "
+             "plan_sha256 beforehand), that no other studies were run and discarded, or on which machine the runs were "
+             "made. See docs/trust.md.",
     .args = table,
     .takes = WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

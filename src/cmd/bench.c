@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * bench - speed as ratios inside one interleaved run: engine (products), attention, train (a whole step), decode;
- * and of messages between ranks.
+ * bench - measures speed as ratios within one interleaved run: engine (matmuls), attention, train (a whole step),
+ * decode; and the speed of messages between ranks.
  */
 #include "bench/bench.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/ranks.h"
+#include "cmd/kit/ranks.h"
 #include "dnn/dnn.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { STALL = 60 };    /* seconds */
-enum { ATTENTION = 1 }; /* of the verbs */
+enum { ATTENTION = 1 }; /* index among the verbs */
 static const char *const verbs[] = {"engine", "attention", "train", "variants", "decode", "network", NULL};
 static const char *const routes[] = {
     [WEFT_ROUTE_TOPK] = "topk", [WEFT_ROUTE_RMS] = "rms", [WEFT_ROUTE_NONE] = "none", NULL};
@@ -26,28 +26,29 @@ struct args {
     const char *lengths;
     int64_t batch;
     bool profile, f32;
-    bool silent; /* another rank prints */
+    bool silent; /* a different rank prints */
 };
 
 static const struct weft_arg table[] = {
     {NULL, 0, "BENCH", WEFT_ARG_CHOICE, offsetof(struct args, what), .help = "What to measure", .choices = verbs,
-     .missing = "which bench? engine, attention, train, variants, decode or network"},
-    {"preset", 'p', "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model), .help = "Which model",
+     .missing = "no BENCH given: expected engine, attention, train, variants, decode or network"},
+    {"preset", 'p', "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model), .help = "Measure this model",
      .choice_at = weft_preset_name_at, .only = "attention train variants decode", .initial = "gpt2-mini"},
     {"batch", 'b', "N", WEFT_ARG_INT, offsetof(struct args, batch),
-     .help = "Sequences side by side, at the model's context", .only = "decode", .initial = "1", .min = 1, .max = 4096},
+     .help = "Decode N sequences at a time, at the model's context", .only = "decode", .initial = "1", .min = 1,
+     .max = 4096},
     {"length", 'l', "T,T,...", WEFT_ARG_TEXT, offsetof(struct args, lengths),
-     .help = "Tokens per sequence, or several of them; up to 1024 there are two sequences, above one",
+     .help = "Number of tokens per sequence, or a list of them; two sequences up to 1024 tokens, one above",
      .only = "attention", .initial = "1024"},
     {"route", 'r', "MODE", WEFT_ARG_CHOICE, offsetof(struct args, route),
-     .help = "Also gather rows by these routes, 8 rows for topk", .only = "attention", .choices = routes},
-    {"seconds", 'S', "N", WEFT_ARG_REAL, offsetof(struct args, seconds), .help = "About how many seconds to measure",
+     .help = "Also gather rows with this route, 8 rows for topk", .only = "attention", .choices = routes},
+    {"seconds", 'S', "N", WEFT_ARG_REAL, offsetof(struct args, seconds), .help = "Measure for about N seconds",
      .initial = "50", .min = 1, .max = 36000},
     {"only", 'o', "NAME", WEFT_ARG_CHOICE, offsetof(struct args, only), .help = "Measure only this variant",
      .only = "variants", .choice_at = weft_variant_bench_at},
-    {"f32", 'f', NULL, WEFT_ARG_FLAG, offsetof(struct args, f32), .help = "f32 products instead of bf16",
+    {"f32", 'f', NULL, WEFT_ARG_FLAG, offsetof(struct args, f32), .help = "Measure matmuls in f32 instead of bf16",
      .only = "engine"},
-    {"profile", 'P', NULL, WEFT_ARG_FLAG, offsetof(struct args, profile), .help = "Print the time per op, on stderr",
+    {"profile", 'P', NULL, WEFT_ARG_FLAG, offsetof(struct args, profile), .help = "Print the time per op to stderr",
      .only = "train decode"},
     {0},
 };
@@ -73,7 +74,7 @@ static enum weft_status bench_engine(struct args *a, struct weft_result *result)
     return WEFT_OK;
 }
 
-/* The next of the lengths, and where the rest begins; 0: it is not one. */
+/* Parses the next length and advances to the rest; 0: not a length. */
 static int64_t next_length(const char **rest)
 {
     char *end;
@@ -99,14 +100,15 @@ static enum weft_status check(const void *args)
 {
     const struct args *a = args;
     if (a->what == ATTENTION && !count_lengths(a->lengths))
-        return FAIL(WEFT_INVALID, "--length %s: give whole numbers from 1 to %d, such as 512,1024", a->lengths,
-                    1 << 20);
+        return FAIL(WEFT_INVALID, "--length %s is invalid: expected integers from 1 to %d, such as 512,1024",
+                    a->lengths, 1 << 20);
     if (a->what == ATTENTION && a->common.settings.count && a->route >= 0)
-        return FAIL(WEFT_INVALID, "--route is of attention alone, --set of the attention of a model: give one of them");
+        return FAIL(WEFT_INVALID,
+                    "--route measures attention alone, --set the attention of a model: pass only one of them");
     return WEFT_OK;
 }
 
-/* "time", or of several lengths "time_512". */
+/* "time" or, with several lengths, "time_512". */
 static const char *name_at(const struct args *a, const char *name, int64_t length, char text[64])
 {
     snprintf(text, 64, strchr(a->lengths, ',') ? "%s_%lld" : "%s", name, (long long)length);
@@ -152,7 +154,8 @@ static enum weft_status bench_geometry(struct args *a, int64_t length, double se
     return WEFT_OK;
 }
 
-/* With settings the attention of a model, else attention alone; the time is shared out among the lengths. */
+/* Measures the attention of a model if there are settings, otherwise attention alone; the time is divided among the
+ * lengths. */
 static enum weft_status bench_attention(struct args *a, struct weft_result *result)
 {
     const char *rest = a->lengths;
@@ -185,7 +188,7 @@ static void add_prefixed(struct weft_result *result, const char *prefix, const c
     weft_result_real(result, text, value);
 }
 
-/* All variants, or the one named; the time is shared out among them. */
+/* Measures all variants, among which the time is divided, or the named one. */
 static enum weft_status bench_variants(struct args *a, struct weft_result *result)
 {
     const char *name;
@@ -251,7 +254,8 @@ static enum weft_status bench_network(struct args *a, struct weft_result *result
     int ranks;
     TRY(weft_settings_finish(&a->common.settings));
     if (!weft_comm_launched(&ranks))
-        return FAIL(WEFT_INVALID, "there is one rank only: mpirun -n 2 weft bench network, one on each host");
+        return FAIL(WEFT_INVALID,
+                    "there is only one rank: run `mpirun -n 2 weft bench network`, with one rank on each host");
     enum weft_status status = weft_ranks_join(&comm, STALL);
     if (status == WEFT_OK)
         status = weft_bench_network(&comm, a->seconds, &b);
@@ -286,23 +290,22 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_bench = {
     .name = "bench",
-    .summary = "measure speed against bare products",
-    .doc =
-        "Measures speed against bare products, same threads, same run. The yardstick is oneDNN's fastest formulation "
-        "of each product where the program is built with it (make ONEDNN=yes), else the own product loop.",
+    .summary = "measure speed against bare matmuls",
+    .doc = "Measures speed against bare matmuls with the same threads in the same run. The yardstick is oneDNN's "
+           "fastest formulation of each matmul if weft was built with oneDNN (make ONEDNN=yes), otherwise Weft's own "
+           "GEMM kernel.",
     .notes =
-        "engine: the three training products through the graph; ratio = bare time / our time. Needs oneDNN.\n"
-        "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a "
-        "bare product. With settings such as geom=w2 or attn=latent instead the attention of a block of the preset, "
-        "norm and projections included; time, FLOPs and memory over those with geom=dot and attn=full.\n"
-        "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its products "
-        "run bare.\n"
-        "decode: a token of every sequence, at full context; ratio_bandwidth = time to read packed weights and cache "
-        "once at the read bandwidth measured in the same run / time of a step.\n"
-        "network: messages of 32 MB and of 8 bytes from every rank to the next, under mpirun or srun: the numbers for "
-        "`weft plan --network`.\n"
-        "variants: what each variant costs in time (median and quartiles over rounds), FLOPs, bytes that ops read and "
-        "write, weights and memory, over the model without it.",
+        "engine: the three training matmuls through the graph; ratio = bare time / our time. Needs oneDNN.\n"
+        "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a bare "
+        "matmul. With settings such as geom=w2 or attn=latent, it measures the attention of a block of the preset "
+        "instead, including norm and projections; time, FLOPs and memory are relative to geom=dot and attn=full.\n"
+        "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its bare matmuls.\n"
+        "decode: one token of every sequence at full context; ratio_bandwidth = time to read packed weights and cache "
+        "once, at the read bandwidth measured in the same run / time of a step.\n"
+        "network: messages of 32 MB and of 8 bytes from every rank to the next, under mpirun or srun; the results are "
+        "the numbers for `weft plan --network`.\n"
+        "variants: cost of each variant relative to the model without it: time (median and quartiles over rounds), "
+        "FLOPs, bytes that ops read and write, parameters and memory.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * check - runs every op of the registry through the harness, on this machine, or compares the bits of trained models
- * with those of every other machine.
+ * check - runs every op of the registry through the harness on this machine, or compares the bits of trained models
+ * with recorded hashes that hold on every machine.
  */
 #include "check/check.h"
 #include "base/json.h"
@@ -22,21 +22,21 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {"op", 'o', "NAME", WEFT_ARG_TEXT, offsetof(struct args, op), .help = "Check this op only, and list its cases",
+    {"op", 'o', "NAME", WEFT_ARG_TEXT, offsetof(struct args, op), .help = "Check only this op and list its cases",
      .choice_at = op_at},
     {"hashes", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, hashes),
-     .help = "Instead, train small models and compare their bits with those of every machine"},
+     .help = "Instead train small models and compare their bits with the recorded hashes, which hold on every machine"},
     {"model", 'm', "NAME", WEFT_ARG_TEXT, offsetof(struct args, model),
-     .help = "With --hashes: models of this preset only", .choice_at = weft_preset_name_at},
+     .help = "With --hashes: train only models of this preset", .choice_at = weft_preset_name_at},
     {"pairs", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, pairs),
-     .help = "With --hashes: instead, combinations in which all pairs of choices occur. Their bits are not recorded: "
-             "sha256, the hash of all, must be the same on two machines"},
+     .help = "With --hashes: instead train combinations in which all pairs of choices occur. No hashes are recorded "
+             "for them: compare sha256, the hash of all results, between two machines"},
     {"every", 0, "N", WEFT_ARG_INT, offsetof(struct args, every), .initial = "1", .min = 1, .max = 1000,
-     .help = "Only one of N cases of every op, the first included, or with --pairs of N combinations"},
+     .help = "Check every N-th case of every op, starting with the first, or with --pairs every N-th combination"},
     {0},
 };
 
-struct tally { /* of the op being checked */
+struct tally { /* results of the op being checked */
     const struct args *args;
     char op[64];
     int cases, failed;
@@ -109,19 +109,18 @@ static enum weft_status run_hashes(const struct args *a)
         TRY(weft_hashes_run(a->model, add_hash, &h));
     weft_sha256_hex(&h.all, all);
     if (h.models == 0)
-        return FAIL(WEFT_INVALID, "there are no hashes of %s: `weft help models` lists the presets", a->model);
+        return FAIL(WEFT_INVALID, "no hashes are recorded for %s: `weft help models` lists the presets", a->model);
     struct weft_result *r = weft_result_create();
     weft_result_int(r, "models", h.models);
     weft_result_int(r, "differ", h.differ);
     weft_result_text(r, "sha256", all);
     weft_result_text(r, "isa", weft_dnn_path());
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
+    enum weft_status status = weft_result_finish(r, stdout, a->common.json);
     if (status == WEFT_OK && h.differ)
-        return FAIL(WEFT_CHECK,
-                    "%d of %d models have other bits than on every other machine; please report it, with the output "
-                    "of `weft version`",
-                    h.differ, h.models);
+        return FAIL(
+            WEFT_CHECK,
+            "%d of %d models differ from the recorded hashes; please report this with the output of `weft version`",
+            h.differ, h.models);
     return status;
 }
 
@@ -129,13 +128,14 @@ static enum weft_status run(void *args)
 {
     const struct args *a = args;
     if (a->op && a->hashes)
-        return FAIL(WEFT_INVALID, "--op has no hashes: they are of whole models");
+        return FAIL(WEFT_INVALID, "--op has no hashes: --hashes trains whole models");
     if ((a->model || a->pairs) && !a->hashes)
         return FAIL(WEFT_INVALID, "%s needs --hashes", a->model ? "--model" : "--pairs");
     if (a->model && a->pairs)
-        return FAIL(WEFT_INVALID, "--pairs is of all choices, not of one preset: leave out --model");
+        return FAIL(WEFT_INVALID, "--pairs combines all choices, not those of one preset: remove --model");
     if (a->every > 1 && a->hashes && !a->pairs)
-        return FAIL(WEFT_INVALID, "--every is of ops or --pairs: all recorded hashes are compared");
+        return FAIL(WEFT_INVALID,
+                    "--every selects ops or, with --pairs, combinations: --hashes alone compares all recorded hashes");
     if (a->hashes)
         return run_hashes(a);
     struct weft_opcheck sum;
@@ -151,10 +151,9 @@ static enum weft_status run(void *args)
     weft_result_int(r, "thread_mismatches", sum.thread_mismatches);
     weft_result_int(r, "row_mismatches", sum.row_mismatches);
     weft_result_text(r, "isa", weft_dnn_path());
-    status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
+    status = weft_result_finish(r, stdout, a->common.json);
     if (status == WEFT_OK && sum.failed)
-        return FAIL(WEFT_CHECK, "%d of %d cases failed; the lines above name them", sum.failed, sum.cases);
+        return FAIL(WEFT_CHECK, "%d of %d cases failed: see the lines above", sum.failed, sum.cases);
     return status;
 }
 
@@ -162,10 +161,10 @@ const struct weft_cmd weft_cmd_check = {
     .name = "check",
     .summary = "check every op on this machine",
     .doc = "Checks every op against its reference in double precision, its derivative against finite differences, and "
-           "its bits against other thread counts, row counts and memory layouts. --verbose lists every case. With "
-           "--hashes it trains small models for 20 steps and compares hashes of their losses and weights with those "
-           "that every machine must get.",
-    .notes = "Errors are in units of what is allowed: above 1 fails.",
+           "its bits between thread counts, row counts and memory layouts. --verbose lists every case. With --hashes "
+           "it trains small models for 20 steps and compares hashes of their losses and weights with those that "
+           "every machine must reproduce.",
+    .notes = "Errors are multiples of the tolerance: above 1, a case fails.",
     .args = table,
     .takes = WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

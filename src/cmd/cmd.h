@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: MIT
  *
- * cmd.h - subcommands. A command is one file that ends in one `const struct weft_cmd weft_cmd_<name>`, and one row in
- * cmds.def. It is thin: it reads options, calls the library, prints the result.
+ * cmd.h - subcommands. A command is one file that ends with one `const struct weft_cmd weft_cmd_<name>`, and one row in
+ * cmds.def. It is thin: it reads options, calls the library and prints the result.
  *
  * Invariants:
- *  - main reads the words into `args_bytes` zeroed bytes, which begin with a struct weft_common, hands them to `run`,
- *    and releases them.
- *  - Results go to stdout, everything else to stderr, by weft_say or weft_line where it quotes files or arguments. A
- *    command that does not return WEFT_OK makes main print weft_error() and exit with 1. Wrong usage exits with 2. A
- *    command that was stopped and can be continued prints how, returns WEFT_STOPPED, and exits with 3. A
- *    rank that has lost another exits with 4.
+ *  - main reads the arguments into `args_bytes` zeroed bytes, which begin with a struct weft_common, passes them to
+ *    `run`, and releases them.
+ *  - Results go to stdout, everything else to stderr, through weft_say or weft_line if it quotes files or arguments. If
+ *    a command does not return WEFT_OK, main prints weft_error() and exits with 1. Wrong usage exits with 2. A command
+ *    that was stopped and can be continued prints how, returns WEFT_STOPPED and exits with 3. A rank that has lost a
+ *    rank exits with 4.
  */
 #ifndef WEFT_CMD_H
 #define WEFT_CMD_H
 
-#include "cmd/args.h"
-#include "train/train.h"
+#include "cmd/kit/args.h"
+#include "train/score/evaluate.h"
 
-/* Options that commands share; --help and --verbose every command has. */
+/* Options that commands share; every command has --help and --verbose. */
 enum {
     WEFT_TAKES_MODEL = 1, /* the argument MODEL */
     WEFT_TAKES_SET = 2,
     WEFT_TAKES_STUDY_SET = 4,
     WEFT_TAKES_THREADS = 8,
     WEFT_TAKES_JSON = 16,
+    WEFT_TAKES_WEIGHTS = 32, /* the argument MODEL, with weights */
 };
 
 struct weft_cmd {
     const char *name;
     const char *summary; /* one line for `weft help` */
-    const char *doc;     /* what it does, for --help and the man page */
-    const char *notes;   /* what follows the options there; may be NULL */
+    const char *doc;     /* description for --help and the man page */
+    const char *notes;   /* text after the options there; may be NULL */
     const struct weft_arg *args;
-    unsigned takes; /* of the shared options */
-    /* What the rows cannot say, may be NULL: its failure is wrong usage. */
+    unsigned takes; /* shared options: WEFT_TAKES_... */
+    /* Checks what the rows cannot express; may be NULL. A failure is wrong usage. */
     enum weft_status (*check)(const void *args);
     size_t args_bytes;
     enum weft_status (*run)(void *args);
@@ -48,12 +49,12 @@ struct sigaction;
  * (common.c). */
 void weft_signal_catch(int signal, const struct sigaction *action);
 
-/* All commands in the order of cmds.def; NULL past the last (registry.c). */
+/* Returns command i in the order of cmds.def; NULL past the last (registry.c). */
 const struct weft_cmd *weft_cmd_at(int i);
-/* The command of this name; NULL: there is none. */
+/* Returns the command with this name, or NULL. */
 const struct weft_cmd *weft_cmd_find(const char *name);
 
-/* ---- what the struct of every command begins with (common.c) */
+/* ---- the beginning of every command's struct (common.c) */
 
 struct weft_study;
 struct weft_common {
@@ -62,36 +63,37 @@ struct weft_common {
     int64_t threads;
     bool json, help, verbose;
     /* Filled in by weft_common_init, released by main: */
-    struct weft_study *study; /* that MODEL is an arm of; NULL: it is none */
+    struct weft_study *study; /* the study of which MODEL is an arm; NULL: none */
     struct weft_spec spec;
     struct weft_recipe recipe;
 };
 
-/* Finds the model, which may also be STUDY:ARM, an arm of a study's config; resolves spec and recipe, and refuses
- * settings that are left over. */
+/* Finds the model, which may also be STUDY:ARM, an arm of a study's config, and resolves spec and recipe. Unused
+ * settings are an error. */
 enum weft_status weft_common_init(struct weft_common *c);
 void weft_common_release(struct weft_common *c);
-/* Names of presets, as choices of a MODEL; NULL past the last. */
+/* Returns the name of preset i, as a choice of a MODEL; NULL past the last. */
 const char *weft_preset_name_at(int i);
 bool weft_is_folder(const char *path);
-/* Whether MODEL means a folder: a preset of the same name comes first. */
+/* Returns whether MODEL is a folder: a preset of the same name takes precedence. */
 bool weft_model_is_folder(const char *model);
+enum weft_status weft_model_check_folder(const char *model); /* fails if it is not */
 
-/* Prints words to stderr as one would write them in a shell. */
+/* Prints arguments to stderr, quoted as for a shell. */
 void weft_say_words(const char *const *words);
 
-/* The tokenizer.json beside weights in a folder ("": there is no folder); false: there is none. */
+/* Finds the tokenizer.json next to the weights in a folder ("": no folder); returns false if there is none. */
 bool weft_tokenizer_find(const char *folder, char path[4200]);
-/* Opens that, or the one that was named: a file, or one of the choices. It must fit the model's vocabulary. */
+/* Opens that tokenizer, or `named`: a file or one of the choices. It must fit the model's vocabulary. */
 extern const char *const weft_tokenizer_choices[];
 struct weft_tokenizer;
 enum weft_status weft_tokenizer_open(const char *named, const char *folder, int64_t vocab, struct weft_tokenizer **t);
-/* Refuses a folder that has a config.json: a model or run is not written over. */
+/* Returns an error for a folder that has a config.json, so that no model or run is overwritten. */
 enum weft_status weft_folder_check_new(const char *folder);
-/* Writes its config.json. */
+/* Writes the folder's config.json. */
 enum weft_status weft_config_save(const struct weft_settings *settings, const char *folder);
 
-/* How the weights of another model fit: collected by weft_nn_adopt, whose weft_fit_fn this is. */
+/* How the weights of a different model fit: weft_fits_add is the weft_fit_fn of weft_nn_adopt. */
 struct weft_fits {
     int count[WEFT_FIT_LEFT + 1];
     char names[WEFT_FIT_LEFT + 1][600]; /* the first ones */
@@ -99,22 +101,22 @@ struct weft_fits {
 void weft_fits_add(void *fits, const char *name, enum weft_fit fit);
 void weft_fits_print(const struct weft_fits *fits, FILE *to);
 
-/* Scores of held-out samples, and the best that the task allows, as entries of a result. */
+/* Adds the scores on held-out samples, and the best that the task allows, as entries of a result. */
 struct weft_result;
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores, const struct weft_spec *spec,
                      const struct weft_recipe *recipe);
 
-/* ---- pages made of the tables (pages/) */
+/* ---- pages generated from the tables (pages/) */
 
-/* One line for each way to call a command: number i, without "weft "; false past the last. */
+/* Writes usage line i of a command, one for each way to call it, without "weft "; returns false past the last. */
 bool weft_usage_line(const struct weft_cmd *cmd, int i, char *text, size_t size);
-/* A row for people: its help, with the verbs it belongs to and its default. */
+/* Writes the help of a row with the verbs that it belongs to and its default. */
 void weft_arg_describe(const struct weft_arg *arg, char *text, size_t size);
 void weft_usage_print(const struct weft_cmd *cmd, FILE *to);
-/* A man page in scdoc's language; NULL: that of weft itself. */
+/* Prints a man page in scdoc's language; NULL: the page of weft itself. */
 void weft_man_print(const struct weft_cmd *cmd, FILE *to);
-/* What the last of the words after "weft" could become, for shells: a line "word", "word<TAB>description", or ":files"
- * or ":folders" for paths. */
+/* Prints the completions of the last argument after "weft" for shells: lines "word", "word<TAB>description", or
+ * ":files" or ":folders" for paths. */
 void weft_completion_print(const char *const *words, int count, FILE *to);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare - two runs, or two arms of studies: how they differ, what they cost, and their results.
+ * compare - compares two runs, or two arms of studies: their options, costs and results.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -13,10 +13,10 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "A", WEFT_ARG_FOLDER, offsetof(struct args, folder[0]),
-     .help = "The folder of a run, or one that holds runs",
-     .missing = "compare what? Give two folders of runs, or two folders that hold runs"},
-    {NULL, 0, "B", WEFT_ARG_FOLDER, offsetof(struct args, folder[1]), .help = "Another, which is compared with A",
-     .missing = "compare with what? Give a second folder"},
+     .help = "Folder of a run, or a folder that contains runs",
+     .missing = "nothing to compare: pass two folders of runs, or two folders that contain runs"},
+    {NULL, 0, "B", WEFT_ARG_FOLDER, offsetof(struct args, folder[1]), .help = "Folder to compare with A",
+     .missing = "only one folder given: pass a second one to compare with"},
     {0},
 };
 
@@ -26,7 +26,7 @@ static const char *value_of(const struct weft_result_arm *arm, const char *optio
     return value ? value : "-";
 }
 
-/* Options of either that differ; seed and learning rate of arms with several runs are in the table. */
+/* Prints the options that differ; seed and learning rate of arms with several runs are in the table. */
 static void print_options(const struct weft_results *r)
 {
     for (int i = 0; i < r->arm_count; i++)
@@ -54,7 +54,8 @@ static void print_noise(const struct weft_test_noise *t)
 {
     const struct weft_item_noise *n = &t->difference;
     if (n->items)
-        printf("\nover the items of the test (%lld %s, paired): B - A is %+.3g nats; with other items [%+.3g, %+.3g]\n",
+        printf("\nnoise of the test items only (%lld %s, paired), not of seeds: B - A is %+.3g nats, 95 %% interval "
+               "[%+.3g, %+.3g]\n",
                (long long)n->items, t->kind, n->mean, n->interval.low, n->interval.high);
     if (t->note)
         printf("\n%s%s\n", t->warning ? "NOTE: " : "", t->note);
@@ -71,19 +72,19 @@ static void print_text(const struct weft_results *r, bool by_val)
     putchar('\n');
     weft_results_print(r, stdout);
     if (r->not_comparable)
-        printf("\nNOTE: A and B were scored on different samples: %s. Losses in nats per token of different samples or "
-               "vocabularies cannot be compared, so there is no verdict\n",
+        printf("\nNOTE: A and B were scored on different samples: %s. Losses in nats per token cannot be compared "
+               "across samples or vocabularies, so there is no verdict\n",
                r->not_comparable);
     print_noise(&r->arm[1].found.test);
     if (weft_results_unrecorded(r, unrecorded))
         printf("\n%s\n", unrecorded);
     if (r->finished < r->planned)
-        printf("\n%lld of %lld runs are finished: only these are compared\n", (long long)r->finished,
+        printf("\n%lld of %lld runs are finished, and only those are compared\n", (long long)r->finished,
                (long long)r->planned);
     if (by_val)
-        printf("\nnot all runs were scored on test: losses are those of validation\n");
+        printf("\nnot all runs were scored on test, so losses are validation losses\n");
     if (!r->not_comparable && r->arm[0].found.seeds == 1 && r->arm[1].found.seeds == 1)
-        printf("\none seed shows nothing about noise: another seed may reverse the difference\n");
+        printf("\none seed does not show the noise: with a different seed, the difference may reverse\n");
 }
 
 static enum weft_status print(const struct args *a, const struct weft_results *r, bool by_val)
@@ -96,9 +97,7 @@ static enum weft_status print(const struct args *a, const struct weft_results *r
     weft_result_text(out, "scored_on", by_val ? "validation" : "test");
     weft_result_text(out, "not_comparable", r->not_comparable ? r->not_comparable : "");
     weft_results_add(r, out);
-    enum weft_status status = weft_result_print(out, stdout, true);
-    weft_result_free(out);
-    return status;
+    return weft_result_finish(out, stdout, true);
 }
 
 static enum weft_status run(void *args)
@@ -117,8 +116,8 @@ const struct weft_cmd weft_cmd_compare = {
     .name = "compare",
     .summary = "compare two runs, or two arms of several seeds",
     .doc =
-        "Compares B with A: each the folder of a run, or a folder that holds runs of one arm with several seeds, such "
-        "as a study's runs/ARM, which are then compared seed by seed. With --json names are A.key and B.key.",
+        "Compares B with A. Each is the folder of a run, or a folder that contains runs of one arm with several seeds, "
+        "such as a study's runs/ARM; these are compared seed by seed. With --json, names are A.key and B.key.",
     .args = table,
     .takes = WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
- * config - what a study's config means: its arms, or one arm as a config file that other commands take; and whether
- * Kconfig kept what a defconfig asks for.
+ * config - prints the arms of a study's config, or one arm as a config file for further commands, and checks that
+ * Kconfig kept the settings of a defconfig.
  */
 #include "cmd/cmd.h"
 #include "study/study.h"
 
 struct args {
-    struct weft_common common; /* its settings are those of --set */
+    struct weft_common common; /* its settings come from --set */
     const char *config, *arm, *kept;
 };
 
 static const struct weft_arg table[] = {
     {NULL, 0, "CONFIG", WEFT_ARG_FILE, offsetof(struct args, config),
-     .help = "The study's config, a defconfig or a .config", .missing = "which CONFIG? configs/ has some"},
+     .help = "The study's config, a defconfig or a .config",
+     .missing = "no CONFIG given: pass a config file, for example configs/recall-quick"},
     {"arm", 'a', "NAME", WEFT_ARG_TEXT, offsetof(struct args, arm),
-     .help = "Print all options of an arm as a config file, which is a MODEL too"},
+     .help = "Print all options of this arm as a config file, which commands accept as MODEL"},
     {"kept", 'k', "FILE", WEFT_ARG_FILE, offsetof(struct args, kept),
-     .help = "Refuse FILE, which Kconfig made of CONFIG, if it does not hold what CONFIG asks for"},
+     .help = "Check that FILE, which Kconfig generated from CONFIG, has all settings of CONFIG"},
     {0},
 };
 
@@ -62,9 +63,8 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_config = {
     .name = "config",
     .summary = "print what a study's config means",
-    .doc =
-        "Reads the config of a study, in Kconfig's format: a defconfig, as in configs/, or a .config. Prints its arms, "
-        "or refuses it with the line that is wrong.",
+    .doc = "Reads the config of a study, in Kconfig's format: a defconfig, as in configs/, or a .config. Prints its "
+           "arms, or an error with the number of the wrong line.",
     .args = table,
     .takes = WEFT_TAKES_STUDY_SET,
     .args_bytes = sizeof(struct args),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * data - makes token files of texts, prints what is in token files, and makes their hash trees.
+ * data - converts texts to token files, prints information about token files, and writes their hash trees.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
+#include "cmd/kit/progress.h"
 #include "text/text.h"
 
 #include <string.h>
@@ -26,28 +26,27 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "VERB", WEFT_ARG_CHOICE, offsetof(struct args, verb), .help = "What to do", .choices = verbs,
-     .missing = "do what? prepare, info or index"},
+     .missing = "no VERB given: expected prepare, info or index"},
     {NULL, 0, "INPUT", WEFT_ARG_FILE, offsetof(struct args, inputs),
-     .help =
-         "Plain text or, with --field, JSONL; compressed with Zstandard or not; a file, or \"-\" for standard input",
-     .only = "prepare", .many = true, .missing = "which INPUT? Give files, or \"-\" for standard input"},
+     .help = "Plain text or, with --field, JSONL, optionally compressed with Zstandard: a file, or \"-\" for standard "
+             "input",
+     .only = "prepare", .many = true, .missing = "no INPUT given: pass files, or \"-\" for standard input"},
     {NULL, 0, "PATH", WEFT_ARG_FILE, offsetof(struct args, path),
-     .help = "A folder made by prepare, one with llm.c's or nanoGPT's files, or a single file", .only = "info index",
-     .missing = "which file or folder? Give PATH"},
-    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "The folder to make", .only = "prepare",
-     .missing = "where to? Give --out=DIR, a folder to make"},
+     .help = "Folder written by prepare, a folder with files of llm.c or nanoGPT, or a single file",
+     .only = "info index", .missing = "no PATH given: pass a token file or a folder of them"},
+    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "Write the token files to this new folder",
+     .only = "prepare", .missing = "no output folder given: pass --out=DIR"},
     {"tokenizer", 't', "FILE|bytes|char", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
-     .help = "A tokenizer.json, a token per byte, or per character that occurs", .choices = tokenizers,
+     .help = "Use this tokenizer.json, one token per byte, or one per character that occurs", .choices = tokenizers,
      .only = "prepare", .initial = "bytes"},
     {"field", 'f', "NAME", WEFT_ARG_TEXT, offsetof(struct args, field),
-     .help = "The inputs are JSONL, and this field of a line is a document's text", .only = "prepare"},
-    {"val", 'v', "SHARE", WEFT_ARG_REAL, offsetof(struct args, val_share),
-     .help = "Share for validation, below 1: documents chosen by hash (JSONL), or the end of each text",
+     .help = "Read JSONL, with a document's text in this field of each line", .only = "prepare"},
+    {"val", 'v', "FRACTION", WEFT_ARG_REAL, offsetof(struct args, val_share),
+     .help = "Use this fraction, below 1, for validation: documents selected by hash (JSONL), or the end of each text",
      .only = "prepare", .initial = "0.1", .max = 1},
     {"shard-tokens", 'n', "N", WEFT_ARG_INT, offsetof(struct args, shard_tokens),
-     .help = "Maximum number of tokens per file", .only = "prepare", .initial = "100000000", .min = 1,
-     .max = INT32_MAX},
-    {"split", 's', "NAME", WEFT_ARG_CHOICE, offsetof(struct args, split), .help = "Which files of a folder",
+     .help = "Write at most N tokens per file", .only = "prepare", .initial = "100000000", .min = 1, .max = INT32_MAX},
+    {"split", 0, "NAME", WEFT_ARG_CHOICE, offsetof(struct args, split), .help = "Read these files of a folder",
      .choices = splits, .only = "info", .initial = "train"},
     {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length), .help = "Count windows of this length",
      .only = "info", .initial = "1024", .min = 1, .max = INT32_MAX},
@@ -58,10 +57,10 @@ static enum weft_status check(const void *args)
 {
     const struct args *a = args;
     if (a->val_share == 1)
-        return FAIL(WEFT_INVALID, "--val 1 leaves nothing to train on: give less than 1");
+        return FAIL(WEFT_INVALID, "--val 1 leaves nothing to train on: pass a fraction below 1");
     for (int i = 0; !a->field && i < a->inputs.count; i++) /* JSONL would be taken for plain text */
         if (weft_ends_in(a->inputs.item[i], ".jsonl") || weft_ends_in(a->inputs.item[i], ".jsonl.zst"))
-            return FAIL(WEFT_INVALID, "%s is JSONL: say which field is the text, as in --field text",
+            return FAIL(WEFT_INVALID, "%s is JSONL: name the field that contains the text, as in --field text",
                         a->inputs.item[i]);
     return WEFT_OK;
 }
@@ -70,10 +69,10 @@ static enum weft_status check(const void *args)
 
 struct reading {
     struct weft_line line;
-    double bytes; /* of all inputs; 0: not known */
+    double bytes; /* size of all inputs; 0: unknown */
 };
 
-/* Of compressed files and of standard input nobody knows how much text there will be. */
+/* Returns the size of all inputs; 0 if it is unknown, as for compressed files and standard input. */
 static double count_bytes(const struct weft_arg_list *inputs)
 {
     double sum = 0;
@@ -108,9 +107,7 @@ static enum weft_status print_prepared(const struct args *a, const struct weft_t
     weft_result_int(r, "vocab", weft_tokenizer_vocab(tokenizer));
     weft_result_real(r, "seconds", seconds);
     weft_result_real(r, "mb_per_s", (double)sum->bytes * 1e-6 / seconds);
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 static enum weft_status prepare(const struct args *a, const struct weft_tokenizer *tokenizer)
@@ -123,8 +120,8 @@ static enum weft_status prepare(const struct args *a, const struct weft_tokenize
     enum weft_status status = weft_prepare(&how, &sum);
     weft_line_end(&reading.line);
     if (status == WEFT_OK && sum.documents > 1 && weft_tokenizer_end(tokenizer) < 0)
-        weft_note_once("end", "the tokenizer has no end-of-text token: nothing stands between documents. One trained "
-                              "with --special '<|endoftext|>' has one");
+        weft_note_once("end", "the tokenizer has no end-of-text token, so documents are not separated; train one with "
+                              "--special '<|endoftext|>'");
     if (status == WEFT_OK)
         status = print_prepared(a, tokenizer, &sum, weft_seconds() - reading.line.start);
     return status;
@@ -157,9 +154,7 @@ static enum weft_status print_info(const struct args *a, const struct weft_shard
     weft_result_text(r, "tokenizer_sha256", weft_shards_tokenizer(s));
     if (weft_shards_hash(s, hash))
         weft_result_text(r, "sha256", hash);
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 static enum weft_status info(const struct args *a)
@@ -248,10 +243,10 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_data = {
     .name = "data",
-    .summary = "make and look at token files",
-    .doc = "Makes token files of texts, prints what is in token files, or hashes them: index writes FILE.tree beside "
-           "every token file, which runs check what they read with. prepare does so, too; for files made elsewhere the "
-           "first run does, if nobody did.",
+    .summary = "prepare and inspect token files",
+    .doc = "prepare converts texts to token files, info prints what token files contain, and index writes the hash "
+           "tree of every token file to FILE.tree, with which runs check the data that they read. prepare also "
+           "writes hash trees; for files from elsewhere without them, the first run does.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_JSON,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * diff - where two runs part: the first record, step, tensor and element that differ.
+ * diff - finds where two runs diverge: the first record, step, tensor and element that differ.
  */
 #include "run/diff.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
+#include "cmd/kit/progress.h"
 
 #include <math.h>
 
@@ -15,10 +15,10 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {NULL, 0, "A", WEFT_ARG_FOLDER, offsetof(struct args, folder[0]), .help = "The folder of a run",
-     .missing = "which runs? Give two folders of runs"},
-    {NULL, 0, "B", WEFT_ARG_FOLDER, offsetof(struct args, folder[1]), .help = "The folder of another",
-     .missing = "and which other run? Give a second folder"},
+    {NULL, 0, "A", WEFT_ARG_FOLDER, offsetof(struct args, folder[0]), .help = "Folder of a run",
+     .missing = "no runs given: pass two folders of runs"},
+    {NULL, 0, "B", WEFT_ARG_FOLDER, offsetof(struct args, folder[1]), .help = "Folder of the run to compare with A",
+     .missing = "only one run given: pass the folder of a second one"},
     {0},
 };
 
@@ -27,7 +27,7 @@ static void print_step(void *context, int64_t step, int64_t last)
     weft_line_show(context, (double)step, (double)last, "step %lld/%lld of both", (long long)step, (long long)last);
 }
 
-/* For people, too, with all of its digits. */
+/* Prints a value with all digits, even in the text output. */
 static void add_value(struct weft_result *r, const char *name, double value, bool json)
 {
     char text[40];
@@ -67,9 +67,7 @@ static enum weft_status print(const struct weft_diff *d, bool json)
     weft_result_int(r, "first_step", d->step);
     if (d->step >= 0)
         add_difference(r, d, json);
-    enum weft_status status = weft_result_print(r, stdout, json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, json);
 }
 
 static enum weft_status compare(struct args *a, struct weft_common run[2], struct weft_diff *d)
@@ -88,7 +86,8 @@ static enum weft_status compare(struct args *a, struct weft_common run[2], struc
     TRY(status);
     TRY(print(d, a->common.json));
     if (d->record >= 0 && d->step < 0)
-        weft_say(stderr, "both runs come out the same: one of the logs says something else; `weft audit` says which\n");
+        weft_say(stderr, "both runs give the same results when repeated, so one of the logs is wrong: `weft audit` "
+                         "finds out which\n");
     return WEFT_OK;
 }
 
@@ -104,14 +103,13 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_diff = {
     .name = "diff",
-    .summary = "find where two runs part",
-    .doc =
-        "Compares the logs of two runs of models with the same weights, and trains both again, side by side, from the "
-        "last checkpoint that they have in common up to the first record that differs. Prints the first step that "
-        "comes out differently, and in it what: samples, loss, gradient, weights or moments, or a checkpoint that is "
-        "not what training gives, with the tensor, the element and both values. Where the loss or a gradient differs, "
-        "the step is run again, op by op, and `op` is the first result that differs.",
-    .notes = "A first_record or first_step of -1 means that there is none. Nothing in the folders is changed.",
+    .summary = "find where two runs diverge",
+    .doc = "Compares the logs of two runs of models with the same weights, and repeats both side by side from their "
+           "last common checkpoint to the first record that differs. Prints the first step that differs and what "
+           "differs in it: samples, loss, gradient, weights or moments, or a checkpoint that training does not "
+           "reproduce, with the tensor, the element and both values. If the loss or a gradient differs, the step is "
+           "repeated op by op, and `op` is the first result that differs.",
+    .notes = "A first_record or first_step of -1 means that nothing differs. Nothing in the folders is changed.",
     .args = table,
     .takes = WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

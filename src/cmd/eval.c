@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
  * eval - scores a trained model: on the held-out samples of its own task, on text (loss, perplexity and bits per byte),
- * or on items (the share of right answers).
+ * or on items (the fraction of right answers).
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "cmd/eval_items.h"
-#include "cmd/progress.h"
+#include "cmd/kit/eval_items.h"
+#include "cmd/kit/progress.h"
 #include "dnn/dnn.h"
 #include "text/text.h"
-#include "train/record.h"
-#include "train/score.h"
+#include "train/record/record.h"
+#include "train/score/score.h"
 
 #include <errno.h>
 #include <math.h>
@@ -23,25 +23,26 @@ struct args {
     struct weft_common common;
     const char *data, *tokenizer, *items, *against;
     int split;
-    int64_t batch; /* 0: the model's */
+    int64_t batch; /* 0: the model's batch */
     bool by_position;
 };
 
 static const struct weft_arg table[] = {
     {"data", 'd', "PATH", WEFT_ARG_FILE, offsetof(struct args, data),
-     .help = "What to score: token files or their folder, a text, or JSONL of items (default: the run's own task)"},
+     .help = "Score on token files or a folder of them, a text, or JSONL items (default: the run's own task)"},
     {"batch", 'b', "N", WEFT_ARG_INT, offsetof(struct args, batch),
-     .help = "Sequences side by side (default: the model's batch). Results do not depend on it", .min = 1, .max = 4096},
+     .help = "Score N sequences at a time (default: the model's batch). Results do not depend on it", .min = 1,
+     .max = 4096},
     {"split", 0, "NAME", WEFT_ARG_CHOICE, offsetof(struct args, split),
-     .help = "Which files of a folder, val if not given", .choices = splits},
+     .help = "Score on these files of a folder (default: val)", .choices = splits},
     {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
-     .help = "Instead of the tokenizer.json beside the weights", .choices = weft_tokenizer_choices},
+     .help = "Use this tokenizer instead of the tokenizer.json next to the weights", .choices = weft_tokenizer_choices},
     {"by-position", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, by_position),
-     .help = "Of text: also print the loss by position in the window, in ranges that double"},
+     .help = "For text: also print the loss by position in the window, in ranges that double in length"},
     {"items", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, items),
-     .help = "Write what every item costs the model, for --against"},
+     .help = "Write the model's cost of every item, for --against"},
     {"against", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, against),
-     .help = "Items of another model, by --items: print the difference from it, item by item"},
+     .help = "Print the difference, paired by item, from the model whose --items wrote this file"},
     {0},
 };
 
@@ -49,18 +50,19 @@ static enum weft_status check(const void *args)
 {
     const struct args *a = args;
     if (!a->data && !weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "what is to be scored? Give --data=PATH; only a run has a task of its own");
+        return FAIL(WEFT_INVALID, "nothing to score on: pass --data=PATH, because only a run has a task of its own");
     return WEFT_OK;
 }
 
 /* ---- the model */
 
-/* A config file has settings of training, which have no part here; on the command line they would be a mistake. */
+/* Settings of training are ignored in a config file, but are an error on the command line. */
 static enum weft_status check_settings(const struct weft_settings *s)
 {
     for (int i = 0; i < s->count; i++)
         if (!s->setting[i].file && !s->setting[i].taken)
-            return FAIL(WEFT_INVALID, "--set %s=%s: the model has no such option; `weft help options` lists all",
+            return FAIL(WEFT_INVALID,
+                        "--set %s=%s: the model has no such option; `weft help options` lists all options",
                         s->setting[i].name, s->setting[i].value);
     return WEFT_OK;
 }
@@ -81,7 +83,7 @@ static bool is_set_here(const struct weft_settings *s, const char *name)
     return false;
 }
 
-/* What is scored: the model, and the recipe if it is its own task. */
+/* Resolves the model and, if it is scored on its own task, the recipe. */
 static enum weft_status read_settings(struct args *a)
 {
     struct weft_common *c = &a->common;
@@ -89,12 +91,12 @@ static enum weft_status read_settings(struct args *a)
     if (a->data)
         return check_settings(&c->settings);
     if (!has_setting(&c->settings, "task"))
-        return FAIL(WEFT_INVALID, "%s/config.json names no task: give --data PATH, or --set task=NAME", c->model);
+        return FAIL(WEFT_INVALID, "%s/config.json names no task: pass --data PATH or --set task=NAME", c->model);
     TRY(weft_recipe_init(&c->recipe, &c->spec, &c->settings));
     return WEFT_OK;
 }
 
-/* Weights whose size follows the context are extended to one that was set here. */
+/* Weights whose shape depends on the context are resized to the context that was set here. */
 static enum weft_status load(const struct weft_settings *settings, struct weft_nn *model, const char *folder)
 {
     struct weft_fits fits = {0};
@@ -103,12 +105,12 @@ static enum weft_status load(const struct weft_settings *settings, struct weft_n
     TRY(weft_nn_load_at(model, folder, weft_fits_add, &fits));
     if (!fits.count[WEFT_FIT_EXTENDED])
         return weft_state_verify(folder, &model->params);
-    weft_note_once("extended", "%s: fitted to a context of %lld tokens, not trained at it",
+    weft_note_once("extended", "%s: resized to a context of %lld tokens, which the model was not trained with",
                    fits.names[WEFT_FIT_EXTENDED], (long long)model->spec->context);
     return WEFT_OK;
 }
 
-/* `folder` becomes where the weights are; empty: nowhere. */
+/* Sets `folder` to the folder of the weights; empty: none. */
 static enum weft_status open_model(struct args *a, char *folder, size_t room, struct weft_nn **model)
 {
     struct weft_common *c = &a->common;
@@ -121,12 +123,12 @@ static enum weft_status open_model(struct args *a, char *folder, size_t room, st
     TRY(weft_nn_create(model, &c->spec));
     if (folder[0])
         return load(&c->settings, *model, folder);
-    weft_note_once("untrained", "%s has no weights: its initial, untrained ones are scored", c->model);
+    weft_note_once("untrained", "%s has no weights: the scores are those of its initial, untrained weights", c->model);
     TRY(weft_nn_init(*model));
     return WEFT_OK;
 }
 
-/* Token files whose tokenizer is known must have been made by the model's, where that is known, too. */
+/* If the tokenizers of token files and model are both known, they must be the same. */
 static enum weft_status open_shards(const struct args *a, const char *folder, struct weft_shards **s)
 {
     char path[4200], hex[65];
@@ -135,7 +137,7 @@ static enum weft_status open_shards(const struct args *a, const char *folder, st
         return WEFT_OK;
     TRY(weft_sha256_file(path, hex));
     if (strcmp(hex, weft_shards_tokenizer(*s)))
-        return FAIL(WEFT_INVALID, "%s was not made with the model's tokenizer %s: prepare it again", a->data, path);
+        return FAIL(WEFT_INVALID, "%s was not prepared with the model's tokenizer %s: prepare it again", a->data, path);
     return WEFT_OK;
 }
 
@@ -143,11 +145,11 @@ static enum weft_status open_shards(const struct args *a, const char *folder, st
 
 enum kind { SHARDS, TEXT, ITEMS };
 
-/* An option that would have no effect is a mistake. */
+/* An option without effect is an error. */
 static enum weft_status check_kind(const struct args *a, enum kind kind)
 {
     if (kind == SHARDS && a->tokenizer)
-        return FAIL(WEFT_INVALID, "--tokenizer has no effect on %s, which has tokens already", a->data);
+        return FAIL(WEFT_INVALID, "--tokenizer has no effect on %s, which already consists of tokens", a->data);
     if (kind == ITEMS && a->by_position)
         return FAIL(WEFT_INVALID, "--by-position has no effect on %s, which is not text", a->data);
     if (kind != SHARDS && a->split >= 0)
@@ -155,7 +157,7 @@ static enum weft_status check_kind(const struct args *a, enum kind kind)
     return WEFT_OK;
 }
 
-/* Raw token files have no mark but their name; JSONL begins with an object that has a field. */
+/* Raw token files are recognised only by name; JSONL begins with an object that has a field. */
 static enum weft_status find_kind(const char *path, enum kind *kind)
 {
     char head[256];
@@ -175,7 +177,7 @@ static enum weft_status find_kind(const char *path, enum kind *kind)
 
 struct view {
     struct weft_line line;
-    int64_t tokens; /* of all data; 0: not known before they are encoded */
+    int64_t tokens; /* number of tokens in all data; 0: unknown before encoding */
     struct weft_items items;
 };
 
@@ -190,7 +192,7 @@ static void print_progress(void *context, int64_t scored)
 
 static enum weft_status refuse_not_finite(void)
 {
-    return FAIL(WEFT_CHECK, "the model's loss is not finite: its weights are damaged, or training has diverged");
+    return FAIL(WEFT_CHECK, "the model's loss is not finite: its weights are damaged, or its training diverged");
 }
 
 static void add_positions(const struct weft_text_score *s, struct weft_result *r)
@@ -326,7 +328,7 @@ static enum weft_status evaluate(const struct args *a, const struct weft_nn *mod
 
 /* ---- the run's own task */
 
-/* Opens the task's data, which must be those of the run. */
+/* Opens the task's data, which must be the run's data. */
 static enum weft_status open_task(struct args *a, const char *folder)
 {
     char now[65];
@@ -339,7 +341,7 @@ static enum weft_status open_task(struct args *a, const char *folder)
     TRY(weft_state_origin(folder, &origin));
     weft_origin_data(&c->recipe, now);
     if (*origin.text[WEFT_ORIGIN_DATA] && strcmp(origin.text[WEFT_ORIGIN_DATA], now) != 0)
-        return FAIL(WEFT_INVALID, "the data are not those that %s was trained on: bring those back, or give --data",
+        return FAIL(WEFT_INVALID, "the data is not the data that %s was trained on: restore that data, or pass --data",
                     c->model);
     return WEFT_OK;
 }
@@ -393,21 +395,20 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_eval = {
     .name = "eval",
     .summary = "score a trained model on its task, text or items",
-    .doc =
-        "Scores MODEL: the folder of a run, whose newest good checkpoint is taken, or of a checkpoint. A preset or a "
-        "config file is scored with its initial, untrained weights.",
-    .notes =
-        "Without --data the model is scored on its own task, as at the end of training: on the samples held out for "
-        "validation and for the test. Text is scored in windows of the context, one behind the other: every token "
-        "but the very first once, each after the tokens of its window. JSONL is recognised by its first bytes: "
-        "{query, choices, gold}, or BLiMP's {sentence_good, sentence_bad}. A choice stands behind its query and a "
-        "space; accuracy takes the choice of the largest likelihood, accuracy_norm of the largest per byte. "
-        "Intervals are Wilson's, of 95 %. --items keeps the cost of every item: the documents of token files, else "
-        "windows; lines of JSONL; samples of the run's own task, of which a run's folder has items.safetensors. "
-        "--against compares with it: diff_NAME, with its 95 % interval over items.",
+    .doc = "Scores MODEL: the folder of a run, of which the newest valid checkpoint is used, or of a checkpoint. A "
+           "preset or a config file is scored with its initial, untrained weights.",
+    .notes = "Without --data the model is scored on its own task, as at the end of training: on the samples held out "
+             "for validation and for the test. Text is scored in consecutive windows as long as the context: every "
+             "token except the very first is scored once, given the preceding tokens of its window. JSONL is "
+             "recognised by its first bytes: {query, choices, gold}, or BLiMP's {sentence_good, sentence_bad}. A "
+             "choice follows its query and a space; accuracy selects the choice with the highest likelihood, "
+             "accuracy_norm the choice with the highest likelihood per byte. Intervals are 95 % Wilson intervals. "
+             "--items writes the cost of every item: documents of token files, or windows if there are no documents; "
+             "lines of JSONL; samples of the run's own task, which a run's folder also has as items.safetensors. "
+             "--against prints the difference from such a file as diff_NAME, with its 95 % interval over items.",
     .args = table,
     .check = check,
-    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),
     .run = run,
 };

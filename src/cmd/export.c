@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * export - a trained model in the format of another program.
+ * export - writes a trained model in the format of a different program.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "export/gguf.h"
-#include "export/hf.h"
-#include "export/onnx.h"
-#include "export/own_parts.h"
+#include "export/gguf/gguf.h"
+#include "export/hf/hf.h"
+#include "export/hf/own_parts.h"
+#include "export/onnx/onnx.h"
 #include "export/parity.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -21,22 +21,22 @@ struct args {
     bool check, unchecked;
 };
 
-/* What was written. */
+/* Result of the export. */
 struct written {
     const char *architecture;
     char hash[65];
     struct weft_parity parity;
 };
 
-/* ---- formats: what each writes of a model and its tokenizer, which may be NULL */
+/* ---- formats: each writes a model and its tokenizer, which may be NULL */
 
-/* A standard architecture if there is one for the model. */
+/* Returns the model's standard architecture if it has one, otherwise Weft's own. */
 static const struct weft_hf_family *choose(const struct weft_spec *spec)
 {
     const struct weft_hf_family *family = NULL;
     if (weft_hf_family_of(spec, &family) == WEFT_OK)
         return family;
-    weft_note_once("own architecture", "%s. It is written with its own code: load it with trust_remote_code=True",
+    weft_note_once("own architecture", "%s. It is exported with its own code: load it with trust_remote_code=True",
                    weft_error());
     weft_error_clear();
     return &weft_hf_own;
@@ -84,16 +84,16 @@ static const struct {
 
 static const struct weft_arg table[] = {
     {"format", 'f', "FORMAT", WEFT_ARG_CHOICE, offsetof(struct args, format), .choices = names,
-     .help = "hf: a folder of Hugging Face; onnx: a folder with model.onnx; gguf: a file of llama.cpp",
-     .missing = "in which format? Give --format hf, onnx or gguf"},
-    {"out", 'o', "PATH", WEFT_ARG_FILE, offsetof(struct args, out), .help = "The new folder, or the new file of gguf",
-     .missing = "export where to? Give --out PATH"},
+     .help = "Write hf: a Hugging Face folder; onnx: a folder with model.onnx; gguf: a file for llama.cpp",
+     .missing = "no format given: pass --format hf, onnx or gguf"},
+    {"out", 'o', "PATH", WEFT_ARG_FILE, offsetof(struct args, out),
+     .help = "Write to this new folder or, with gguf, new file", .missing = "no output given: pass --out PATH"},
     {"type", 't', "TYPE", WEFT_ARG_CHOICE, offsetof(struct args, type), .choices = weft_gguf_weight_names,
-     .help = "Of matrices in gguf; the default is f32"},
+     .help = "Store matrices in gguf in this type (default: f32)"},
     {"check", 'c', NULL, WEFT_ARG_FLAG, offsetof(struct args, check),
-     .help = "Fail if the program that reads the format is missing; if it is there, its logits are compared anyway"},
+     .help = "Fail if the program that reads the format is missing; if it is installed, logits are always compared"},
     {"no-check", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unchecked),
-     .help = "Do not run the program that reads the format"},
+     .help = "Do not compare logits with the program that reads the format"},
     {0},
 };
 
@@ -103,8 +103,9 @@ static enum weft_status check_args(const void *args)
     if (a->check && a->unchecked)
         return FAIL(WEFT_INVALID, "--check and --no-check exclude each other");
     if (a->check && a->type > WEFT_GGUF_WEIGHT_F32)
-        return FAIL(WEFT_INVALID, "--check compares with the model's own weights: it is for --type f32");
-    return a->type < 0 || a->format == GGUF ? WEFT_OK : FAIL(WEFT_INVALID, "--type is for --format gguf");
+        return FAIL(WEFT_INVALID,
+                    "--check works only with --type f32, because it compares with the model's own weights");
+    return a->type < 0 || a->format == GGUF ? WEFT_OK : FAIL(WEFT_INVALID, "--type works only with --format gguf");
 }
 
 static enum weft_status check_out(const struct args *a)
@@ -112,42 +113,42 @@ static enum weft_status check_out(const struct args *a)
     if (!formats[a->format].file)
         return weft_folder_check_new(a->out);
     if (access(a->out, F_OK) == 0)
-        return FAIL(WEFT_INVALID, "%s would be written over: give --out a new file", a->out);
+        return FAIL(WEFT_INVALID, "%s already exists: pass a new file with --out", a->out);
     return WEFT_OK;
 }
 
 /* ---- the check */
 
-/* What the other program does not compute as Weft does is not left under the name that was asked for. */
+/* Renames an export that the other program computes differently, so that it does not have the requested name. */
 static void set_aside(const struct args *a)
 {
     char failed[4200];
     snprintf(failed, sizeof failed, "%.4095s.failed", a->out);
     if (rename(a->out, failed) == 0)
-        weft_note_once("set aside", "what was exported is in %s", failed);
+        weft_note_once("set aside", "the exported model is in %s", failed);
 }
 
 static enum weft_status judge(const struct args *a, const struct weft_parity *p)
 {
     if (*p->missing && a->check)
-        return FAIL(WEFT_CHECK, "%s: install it, name another Python in WEFT_PYTHON, or export without --check",
+        return FAIL(WEFT_CHECK, "%s: install it, set WEFT_PYTHON to a different Python, or export without --check",
                     p->missing);
     if (*p->missing)
-        weft_note_once("parity", "nothing was checked: %s (WEFT_PYTHON can name another Python)", p->missing);
+        weft_note_once("parity", "nothing was checked: %s (WEFT_PYTHON selects a different Python)", p->missing);
     else if (2 * p->unclear > p->tokens)
         return FAIL(WEFT_CHECK,
                     "%s cannot be compared: the logits of %lld of %lld tokens change when the weights are rounded "
-                    "differently. Pass --no-check to export all the same",
+                    "differently. Pass --no-check to export it anyway",
                     p->program, (long long)p->unclear, (long long)p->tokens);
     else if (p->agree < p->tokens - p->unclear)
         return FAIL(WEFT_CHECK,
-                    "%s computes something else: %lld of %lld tokens have the same logits, and the largest "
-                    "difference is %.2g of the largest logit",
+                    "%s computes different logits: only %lld of %lld tokens agree, and the largest difference is %.2g "
+                    "of the largest logit",
                     p->program, (long long)p->agree, (long long)(p->tokens - p->unclear), p->difference);
     return WEFT_OK;
 }
 
-/* In f32, in which the other programs compute. */
+/* Compares in f32, the dtype of the other programs. */
 static enum weft_status compare(const struct args *a, struct weft_nn *model, const char *folder, struct weft_parity *p)
 {
     TRY(weft_weights_open(model, folder));
@@ -202,16 +203,14 @@ static enum weft_status print(const struct args *a, const struct written *w)
         weft_result_int(r, "tokens_agree", w->parity.agree);
         weft_result_int(r, "tokens_unclear", w->parity.unclear);
     }
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
-/* Weights of fewer bits have logits of their own. */
+/* Returns whether the export is checked: quantised weights have different logits. */
 static bool is_checked(const struct args *a)
 {
     if (a->type > WEFT_GGUF_WEIGHT_F32)
-        weft_note_once("parity", "nothing was checked: only weights in f32 can be compared");
+        weft_note_once("parity", "nothing was checked: only f32 weights can be compared");
     return !a->unchecked && a->type <= WEFT_GGUF_WEIGHT_F32;
 }
 
@@ -221,9 +220,7 @@ static enum weft_status run(void *args)
     char folder[4096];
     struct weft_nn *model = NULL;
     struct written w = {0};
-    if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "%s is not a folder with weights: give a run, a checkpoint or a model folder",
-                    a->common.model);
+    TRY(weft_model_check_folder(a->common.model));
     TRY(check_out(a));
     TRY(weft_spec_init(&a->common.spec, a->common.model, &a->common.settings));
     TRY(weft_own_parts_check(&a->common.spec, formats[a->format].name));
@@ -240,16 +237,16 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_export = {
     .name = "export",
-    .summary = "write a model in the format of another program",
+    .summary = "write a model in the format of a different program",
     .doc =
-        "Writes a trained model in a format of another program. hf: a folder that transformers, and programs that read "
-        "the same, load: config.json, model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 and Qwen3 are "
-        "written under these names and need no code of Weft. Any other model comes with code for exactly this model, "
-        "in plain PyTorch (modeling_weft.py), which transformers loads with trust_remote_code=True. onnx: any model as "
-        "a graph of standard operators with a cache, for ONNX Runtime and others. gguf: a file of llama.cpp, with "
-        "matrices in the type that --type gives; only these four families.",
+        "Writes a trained model in the format of a different program. hf: a folder for transformers and programs that "
+        "read the same files: config.json, model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 and "
+        "Qwen3 are exported under these names and need no code of Weft. Any other model comes with code for exactly "
+        "this model, in plain PyTorch (modeling_weft.py), which transformers loads with trust_remote_code=True. "
+        "onnx: any model as a graph of standard operators with a cache, for ONNX Runtime and others. gguf: a file "
+        "for llama.cpp, with matrices in the type set by --type; only these four families.",
     .args = table,
-    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,
+    .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_JSON,
     .check = check_args,
     .args_bytes = sizeof(struct args),
     .run = run,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * generate - text from a trained model: one prompt, streamed; several, side by side; or a conversation with a terminal.
+ * generate - generates text with a trained model: for one prompt, streamed; for several, batched; or as a conversation
+ * on a terminal.
  *
- * It is a program of the public interface. A sequence's answer is a function of the model, the prompt, the sampling and
- * the seed: prompts are fed in chunks of a fixed size, each by itself, and the i-th new token is drawn with the counter
- * i, whatever other sequences are decoded beside it.
+ * It uses the public interface. An answer is a function of the model, the prompt, the sampling options and the seed:
+ * prompts are fed separately in chunks of a fixed size, and the i-th new token is drawn with the counter i,
+ * independently of the other sequences in the batch.
  */
-#include "cmd/answer.h"
 #include "cmd/cmd.h"
+#include "cmd/kit/answer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,34 +28,38 @@ struct args {
 
 #define AT(field) offsetof(struct args, field)
 static const struct weft_arg table[] = {
-    {"prompt", 'p', "TEXT", WEFT_ARG_TEXT, AT(prompt), .help = "What to continue (default: the standard input)"},
+    {"prompt", 'p', "TEXT", WEFT_ARG_TEXT, AT(prompt), .help = "Continue TEXT (default: the standard input)"},
     {"prompts", 'f', "FILE", WEFT_ARG_FILE, AT(prompts), .help = "Continue every line of FILE"},
-    {"tokens", 'n', "N", WEFT_ARG_INT, AT(n), .help = "New tokens at most", .initial = "128", .min = 1, .max = 1e9},
-    {"temperature", 'T', "X", WEFT_ARG_REAL, AT(temperature), .help = "0: always the most likely token",
-     .initial = "0.8", .min = 0, .max = 100},
-    {"top-k", 0, "N", WEFT_ARG_INT, AT(top_k), .help = "Draw from the N most likely tokens; 0: all", .initial = "0",
+    {"tokens", 'n', "N", WEFT_ARG_INT, AT(n), .help = "Generate at most N tokens per prompt", .initial = "128",
+     .min = 1, .max = 1e9},
+    {"temperature", 'T', "X", WEFT_ARG_REAL, AT(temperature),
+     .help = "Divide logits by X before sampling; 0: always take the most likely token", .initial = "0.8", .min = 0,
+     .max = 100},
+    {"top-k", 0, "N", WEFT_ARG_INT, AT(top_k), .help = "Sample from the N most likely tokens; 0: all", .initial = "0",
      .min = 0, .max = 1e9},
     {"top-p", 0, "X", WEFT_ARG_REAL, AT(top_p),
-     .help = "Draw from the fewest tokens whose probabilities add up to X; 0: all", .initial = "0", .min = 0, .max = 1},
-    {"min-p", 0, "X", WEFT_ARG_REAL, AT(min_p), .help = "Draw from tokens of at least X times the largest probability",
-     .initial = "0", .min = 0, .max = 1},
+     .help = "Sample from the most likely tokens whose probabilities add up to X; 0: all", .initial = "0", .min = 0,
+     .max = 1},
+    {"min-p", 0, "X", WEFT_ARG_REAL, AT(min_p),
+     .help = "Sample from tokens with at least X times the highest probability", .initial = "0", .min = 0, .max = 1},
     {"repetition", 0, "X", WEFT_ARG_REAL, AT(repetition),
-     .help = "Divide positive logits of tokens that occurred by X, multiply others", .initial = "1", .min = 0.01,
-     .max = 100},
-    {"seed", 's', "N", WEFT_ARG_INT, AT(seed), .help = "The same seed gives the same answer", .initial = "1", .min = 0,
-     .max = 9e15},
-    {"stop", 0, "TEXT", WEFT_ARG_TEXT, AT(stop), .help = "End before TEXT; may be repeated", .many = true},
-    {"ids", 0, NULL, WEFT_ARG_FLAG, AT(ids), .help = "Prompts and answers are token numbers: \"12 7 300\""},
+     .help = "Divide positive logits of tokens that have occurred by X, and multiply negative ones", .initial = "1",
+     .min = 0.01, .max = 100},
+    {"seed", 0, "N", WEFT_ARG_INT, AT(seed), .help = "Sample with seed N: the same seed gives the same answer",
+     .initial = "1", .min = 0, .max = 9e15},
+    {"stop", 0, "TEXT", WEFT_ARG_TEXT, AT(stop), .help = "End an answer before TEXT; may be repeated", .many = true},
+    {"ids", 0, NULL, WEFT_ARG_FLAG, AT(ids), .help = "Read and write token ids instead of text: \"12 7 300\""},
     {"logprobs", 0, NULL, WEFT_ARG_FLAG, AT(logprobs),
-     .help = "A line for each token: its number, log probability and text"},
-    {"stats", 0, NULL, WEFT_ARG_FLAG, AT(stats), .help = "Print speed and memory to the standard error"},
-    {"batch", 'b', "N", WEFT_ARG_INT, AT(batch), .help = "Sequences side by side; answers do not depend on it",
-     .initial = "16", .min = 1, .max = 4096},
+     .help = "Print a line for each token: its id, log probability and text"},
+    {"stats", 0, NULL, WEFT_ARG_FLAG, AT(stats), .help = "Print speed and memory to stderr"},
+    {"batch", 'b', "N", WEFT_ARG_INT, AT(batch),
+     .help = "Decode up to N sequences at a time; answers do not depend on it", .initial = "16", .min = 1, .max = 4096},
     {"context", 'c', "N", WEFT_ARG_INT, AT(context),
-     .help = "Tokens of a prompt and its answer at most, also more than in training; 0: as many as in training",
+     .help = "Limit a prompt and its answer to N tokens, which may exceed the context of training; 0: the context of "
+             "training",
      .initial = "0", .min = 0, .max = 1e9},
     {"tokenizer", 0, "FILE|bytes", WEFT_ARG_FILE, AT(tokenizer),
-     .help = "Instead of the tokenizer.json beside the weights", .choices = weft_tokenizer_choices},
+     .help = "Use this tokenizer instead of the tokenizer.json next to the weights", .choices = weft_tokenizer_choices},
     {0},
 };
 
@@ -64,14 +69,14 @@ struct work {
     const struct args *a;
     struct weft_model *model;
     struct weft_model_info info;
-    struct weft_tokenizer *tokenizer; /* NULL: there is none, and --ids was given */
+    struct weft_tokenizer *tokenizer; /* NULL: none, with --ids */
     struct weft_sampler *sampler;
     struct weft_session *session;
-    int64_t slots;              /* sequences of the session */
-    struct weft_answer **lanes; /* what each of them decodes; NULL: nothing */
+    int64_t slots;              /* number of sequences of the session */
+    struct weft_answer **lanes; /* answer that each sequence decodes; NULL: none */
     struct weft_answers answers;
     double prefill_seconds, decode_seconds;
-    int64_t prefilled, decoded; /* tokens */
+    int64_t prefilled, decoded; /* number of tokens */
 };
 
 static enum weft_status open_tokenizer(struct work *w)
@@ -88,11 +93,7 @@ static enum weft_status open_all(struct work *w)
 {
     const struct args *a = w->a;
     const struct weft_sampling how = {a->temperature, a->top_k, a->top_p, a->min_p, a->repetition};
-    if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID,
-                    "%s is not a folder with weights: give a run (weft train --out), a checkpoint or a "
-                    "model folder",
-                    a->common.model);
+    TRY(weft_model_check_folder(a->common.model));
     if (a->context)
         TRY(weft_model_open_at(&w->model, a->common.model, a->context, 0));
     else
@@ -112,7 +113,7 @@ static enum weft_status open_all(struct work *w)
     return WEFT_OK;
 }
 
-/* A cache that is as large as the prompts and their answers need. */
+/* Creates a session whose cache is as large as the prompts and their answers need. */
 static enum weft_status open_session(struct work *w, bool talk)
 {
     int64_t longest = talk ? w->info.context : 1;
@@ -150,7 +151,7 @@ static enum weft_status draw(struct work *w, struct weft_answer *answer, const f
     return WEFT_OK;
 }
 
-/* The prompt, or what the session has not read of it yet, and the first new token. */
+/* Feeds the prompt from token `from`, and draws the first new token. */
 static enum weft_status begin(struct work *w, int64_t lane, struct weft_answer *answer, int64_t from)
 {
     double start = weft_seconds();
@@ -166,7 +167,7 @@ static enum weft_status begin(struct work *w, int64_t lane, struct weft_answer *
     return WEFT_OK;
 }
 
-/* One more token of every sequence that is not done. */
+/* Decodes one more token of every unfinished sequence. */
 static enum weft_status step(struct work *w, struct weft_feed *feeds)
 {
     double start = weft_seconds();
@@ -183,7 +184,7 @@ static enum weft_status step(struct work *w, struct weft_feed *feeds)
     return WEFT_OK;
 }
 
-/* Gives free sequences the next prompts; returns how many are at work. */
+/* Assigns the next prompts to free sequences; *busy becomes the number of sequences in use. */
 static enum weft_status fill_lanes(struct work *w, int *next, int *busy)
 {
     *busy = 0;
@@ -221,13 +222,13 @@ static void print_stats(const struct work *w)
     struct weft_session_memory memory;
     if (weft_session_describe(w->session, &memory) != WEFT_OK)
         return;
-    fprintf(stderr, "read %lld tokens, %.0f/s; decoded %lld, %.1f/s; cache %.2f MB, %lld bytes a token\n",
+    fprintf(stderr, "read %lld tokens, %.0f/s; decoded %lld, %.1f/s; cache %.2f MB, %lld bytes per token\n",
             (long long)w->prefilled, (double)w->prefilled / fmax(1e-9, w->prefill_seconds), (long long)w->decoded,
             w->decode_seconds > 0 ? (double)w->decoded / w->decode_seconds : 0, (double)memory.cache_bytes / 1e6,
             (long long)memory.cache_token_bytes);
 }
 
-/* ---- a conversation: one sequence, which every line is appended to */
+/* ---- a conversation: one sequence, to which every line is appended */
 
 static enum weft_status answer_line(struct work *w, const char *line, size_t bytes)
 {
@@ -252,14 +253,15 @@ static enum weft_status answer_line(struct work *w, const char *line, size_t byt
     return WEFT_OK;
 }
 
-/* What cannot be answered is no reason to end; an empty line begins anew. */
+/* Continues after a line that cannot be answered; an empty line starts a new conversation. */
 static enum weft_status converse(struct work *w)
 {
     char *line = NULL;
     size_t room = 0;
     ssize_t bytes;
     w->answers.quiet = true;
-    fputs("Give a text to continue; each line continues what came before. An empty line begins anew, Ctrl-D ends.\n",
+    fputs("Enter a text to continue; each line continues the conversation. An empty line starts a new one, Ctrl-D "
+          "ends.\n",
           stderr);
     while (fputs("> ", stderr) >= 0 && (bytes = getline(&line, &room, stdin)) >= 0) {
         bool empty = line[strspn(line, " \t\r\n")] == 0;
@@ -312,7 +314,8 @@ static enum weft_status generate(struct work *w)
     if (!talk)
         TRY(take_prompts(w));
     if (!talk && !w->answers.count)
-        return FAIL(WEFT_INVALID, "there is no prompt: give --prompt TEXT, --prompts FILE or the standard input");
+        return FAIL(WEFT_INVALID,
+                    "there is no prompt: pass --prompt TEXT, --prompts FILE or a text on the standard input");
     TRY(open_session(w, talk));
     if (talk)
         return converse(w);
@@ -326,9 +329,9 @@ static enum weft_status check(const void *args)
 {
     const struct args *a = args;
     if (a->prompt && a->prompts)
-        return FAIL(WEFT_INVALID, "--prompt and --prompts: give one of them");
+        return FAIL(WEFT_INVALID, "--prompt and --prompts exclude each other");
     if (a->ids && a->stop.count)
-        return FAIL(WEFT_INVALID, "--stop is a text, but with --ids there is none: leave one out");
+        return FAIL(WEFT_INVALID, "--stop and --ids exclude each other: with --ids there is no text");
     return WEFT_OK;
 }
 
@@ -342,14 +345,14 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_generate = {
     .name = "generate",
-    .summary = "text from a trained model",
+    .summary = "generate text with a trained model",
     .doc = "Continues a prompt with MODEL: a run, a checkpoint, or a folder with config.json and model.safetensors. "
            "Without a prompt, on a terminal, it answers line by line.",
-    .notes = "The answer to a prompt is a function of the model, the sampling and the seed. It does not depend on "
-             "other prompts, on --batch, on the number of threads or on the machine.",
+    .notes = "The answer to a prompt is a function of the model, the sampling options and the seed. It does not depend "
+             "on other prompts, --batch, the number of threads or the machine.",
     .args = table,
     .check = check,
-    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
+    .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),
     .run = run,
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * import - a model of another program as a model folder of Weft.
+ * import - converts a model of a different program to a model folder.
  */
 #include "base/fields.h"
 #include "base/json.h"
 #include "cmd/cmd.h"
-#include "export/gguf.h"
+#include "export/gguf/gguf.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,16 +19,16 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "PATH", WEFT_ARG_FILE, offsetof(struct args, path),
-     .help = "A folder of Hugging Face, with config.json and safetensors, or a GGUF file",
-     .missing = "import what? Give a folder with config.json and model.safetensors, or a GGUF file"},
-    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "The new model folder",
-     .missing = "import where to? Give --out DIR"},
+     .help = "Hugging Face folder with config.json and safetensors, or a GGUF file",
+     .missing = "nothing to import: pass a folder with config.json and model.safetensors, or a GGUF file"},
+    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "Write the model to this new folder",
+     .missing = "no output folder given: pass --out DIR"},
     {"no-tokenizer", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, no_tokenizer),
-     .help = "Leave the tokenizer behind: the model then takes token ids only"},
+     .help = "Do not import the tokenizer: the model then accepts only token ids"},
     {0},
 };
 
-/* ---- a model: as it comes, or with other settings */
+/* ---- a model: unchanged, or with different settings */
 
 struct side {
     const struct weft_hf_family *family;
@@ -46,20 +46,21 @@ static enum weft_status read_config(const struct args *a, struct side *s)
     snprintf(path, sizeof path, "%.4095s/config.json", a->path);
     TRY(weft_fields_load(path, &config));
     const char *type = json_string_value(json_object_get(config, "model_type"));
-    enum weft_status status = type ? weft_hf_family_find(type, path, &s->family)
-                                   : FAIL(WEFT_FORMAT, "%s has no model_type: is it of Hugging Face?", path);
+    enum weft_status status =
+        type ? weft_hf_family_find(type, path, &s->family)
+             : FAIL(WEFT_FORMAT, "%s has no model_type: expected a Hugging Face config.json", path);
     if (status == WEFT_OK)
         status = weft_hf_config_read(s->family, config, path, &s->settings);
     json_decref(config);
     return status;
 }
 
-/* `asked`: what --set changes. */
+/* `asked`: the settings of --set. */
 static enum weft_status create(const struct args *a, const struct weft_settings *asked, struct side *s)
 {
     TRY(read_config(a, s));
     for (int i = 0; asked->count && i < s->settings.count; i++)
-        s->settings.setting[i].shared = true; /* another part may not have the option */
+        s->settings.setting[i].shared = true; /* a different part may not have the option */
     for (int i = 0; i < asked->count; i++)
         TRY(weft_settings_put(&s->settings, asked->setting[i]));
     s->settings.preset_name = s->family->preset;
@@ -76,7 +77,7 @@ static void release(struct side *s)
     weft_settings_release(&s->settings);
 }
 
-/* NULL: there is none, or it is not wanted. */
+/* NULL: none, or not wanted. */
 static enum weft_status open_tokenizer(const struct args *a, int64_t vocab, struct weft_tokenizer **t)
 {
     char path[4200];
@@ -87,12 +88,12 @@ static enum weft_status open_tokenizer(const struct args *a, int64_t vocab, stru
     else if (weft_tokenizer_find(a->path, path))
         TRY(weft_tokenizer_open(path, "", vocab, t));
     if (*t && weft_tokenizer_vocab(*t) > vocab)
-        return FAIL(WEFT_INVALID, "%s: the tokenizer has %d tokens, but the model %lld", a->path,
+        return FAIL(WEFT_INVALID, "%s: the tokenizer has %d tokens, but the model has %lld", a->path,
                     weft_tokenizer_vocab(*t), (long long)vocab);
     return WEFT_OK;
 }
 
-/* The folder is made when all has been read. */
+/* Creates the folder only after everything has been read. */
 static enum weft_status save(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t)
 {
     char path[4200];
@@ -116,7 +117,7 @@ static enum weft_status import(const struct args *a, const struct side *s)
     return status;
 }
 
-/* The model with other settings: the weights that fit, of the folder as it was just written. */
+/* Creates the model with different settings from the weights that fit in the folder just written. */
 static enum weft_status change(const struct args *a, struct side *s, struct weft_fits *fits)
 {
     char path[4200];
@@ -149,9 +150,7 @@ static enum weft_status print(const struct args *a, const struct side *s, const 
         weft_result_int(r, words[i], fits->count[i]);
     if (changed)
         weft_fits_print(fits, stderr);
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 static enum weft_status import_all(const struct args *a, struct side *theirs, struct side *ours)
@@ -161,7 +160,7 @@ static enum weft_status import_all(const struct args *a, struct side *theirs, st
     struct weft_fits fits = {0};
     TRY(create(a, &nothing, theirs));
     if (asked->count)
-        TRY(create(a, asked, ours)); /* so that a setting is refused before anything is written */
+        TRY(create(a, asked, ours)); /* so that an invalid setting fails before anything is written */
     TRY(import(a, theirs));
     if (asked->count)
         TRY(change(a, ours, &fits));
@@ -186,14 +185,12 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_import = {
     .name = "import",
-    .summary = "take over a model of another program",
-    .doc =
-        "Makes a model folder of a folder of Hugging Face, with weights as safetensors, or of a GGUF file, in f32, f16 "
-        "or bf16: GPT-2, Llama, Qwen2 or dense Qwen3. The model can then be evaluated, decoded, trained on (weft "
-        "train --init) and changed. With --set, as in --set geom=w2, it is another model: weights that fit by name and "
-        "shape are copied, the others are new, and it is said which. Whatever in config.json, or in the metadata of "
-        "the file, changes what the model "
-        "computes and is not understood is refused by name.",
+    .summary = "import a model of a different program",
+    .doc = "Converts a Hugging Face folder with safetensors weights, or a GGUF file in f32, f16 or bf16, to a model "
+           "folder: GPT-2, Llama, Qwen2 or dense Qwen3. The model can then be evaluated, decoded, trained further "
+           "(weft train --init) and changed. With --set, as in --set geom=w2, it becomes a different model: weights "
+           "that fit by name and shape are copied, the others are new, and both are listed. Any entry of config.json, "
+           "or of the file's metadata, that changes the computation but is not supported is an error that names it.",
     .args = table,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder - studies of the same arms at several sizes: whether a gain survives scale.
+ * ladder - compares studies of the same arms at several sizes, to show whether a gain survives scale.
  */
 #include "cmd/cmd.h"
 #include "report/report.h"
@@ -15,9 +15,9 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folders),
-     .help = "Folders of studies with the same arms, the smallest models first", .many = true,
-     .missing = "which studies? Give the folders of at least three, the smallest models first"},
-    {"html", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, html), .help = "Write a page with pictures, too"},
+     .help = "Folders of at least three studies with the same arms, smallest models first", .many = true,
+     .missing = "no studies given: pass the folders of at least three, smallest models first"},
+    {"html", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, html), .help = "Also write a page with pictures"},
     {0},
 };
 
@@ -39,10 +39,10 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_ladder = {
     .name = "ladder",
-    .summary = "studies at several sizes: does a gain survive scale?",
-    .doc = "Compares the arms of studies at several sizes. For every rung: how many times the compute of an arm the "
-           "first arm "
-           "would need for the same loss, with an interval; over all rungs: whether that gain grows, holds or shrinks.",
+    .summary = "compare studies at several sizes: does a gain survive scale?",
+    .doc = "Compares the arms of studies at several sizes. For every rung, prints by which factor the first arm would "
+           "need more compute than an arm for the same loss, with an interval; over all rungs, whether that gain "
+           "grows, holds or shrinks.",
     .notes = "See docs/ladders.md.",
     .args = table,
     .takes = WEFT_TAKES_JSON,

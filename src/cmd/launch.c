@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * launch - trains on several ranks: prints where they run, starts them by mpirun, and continues a run that failed.
+ * launch - trains on several ranks: prints where they run, starts them with mpirun, and continues a failed run.
  */
 #include "launch/launch.h"
 #include "cmd/cmd.h"
@@ -23,24 +23,24 @@ struct args {
 
 static const struct weft_arg table[] = {
     {"ranks", 'n', "R", WEFT_ARG_INT, offsetof(struct args, ranks),
-     .help = "Ranks; if not given, as many as the hosts have, or one per NUMA node of this computer", .min = 1,
+     .help = "Start R ranks (default: as many as the hosts have, or one per NUMA node of this host)", .min = 1,
      .max = 65536},
     {"hosts", 'H', "LIST", WEFT_ARG_TEXT, offsetof(struct args, hosts),
      .help = "Run on these hosts: NAME:RANKS,NAME:RANKS"},
     {"restarts", 0, "N", WEFT_ARG_INT, offsetof(struct args, restarts),
-     .help = "After a failure continue from the newest checkpoint, at most N times", .initial = "10", .max = INFINITY},
+     .help = "Continue from the newest checkpoint after a failure, at most N times", .initial = "10", .max = INFINITY},
     {"min-ranks", 0, "R", WEFT_ARG_INT, offsetof(struct args, min_ranks),
-     .help = "Continue on as few ranks as this: without the host that was lost, or one rank fewer after two failures "
-             "without a new checkpoint",
+     .help = "Continue with as few as R ranks: without the lost host, or with one rank fewer after two "
+             "failures without a new checkpoint",
      .min = 1, .max = 65536},
     {"mpirun", 0, "PROGRAM", WEFT_ARG_TEXT, offsetof(struct args, mpirun),
-     .help = "The launcher of Open MPI or MPICH; if not given, the first of mpirun.openmpi, mpirun and mpirun.mpich"},
-    {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, dry_run), .help = "Print layout and command only"},
+     .help = "Use this launcher of Open MPI or MPICH (default: the first of mpirun.openmpi, mpirun and mpirun.mpich)"},
+    {"dry-run", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, dry_run), .help = "Only print layout and command"},
     {"slurm", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, slurm),
-     .help = "Print a script for sbatch instead of running; --hosts and --mpirun are left to Slurm"},
+     .help = "Print a script for sbatch instead of running; Slurm replaces --hosts and --mpirun"},
     {NULL, 0, "-- train", WEFT_ARG_TEXT, offsetof(struct args, words), .many = true,
-     .help = "The command `weft train` with its words, after --",
-     .missing = "what is to be run? Give the command after --: weft launch -n 2 -- train gpt2 --out runs/a"},
+     .help = "The command `train` with its arguments, after --",
+     .missing = "nothing to run: pass the command after --, as in `weft launch -n 2 -- train gpt2 --out runs/a`"},
     {0},
 };
 
@@ -75,7 +75,7 @@ static void print_layout(const struct weft_layout *l)
             l->ranks, l->ranks == 1 ? "" : "s", l->hosts, l->hosts == 1 ? "" : "s", l->per_host, l->cores, l->nodes,
             l->nodes == 1 ? "" : "s", l->threads, l->threads == 1 ? "" : "s", bound);
     if (l->per_host > l->cores)
-        fputs("there are more ranks than cores: they take turns\n", stderr);
+        fputs("there are more ranks than cores, so ranks share cores\n", stderr);
     else if (l->per_host < l->nodes)
         fputs("there are more NUMA nodes than ranks: one rank per node is faster\n", stderr);
 }
@@ -108,15 +108,15 @@ static void print_notice(void *context, const struct weft_rank_job *job, enum we
             snprintf(at, sizeof at, "with a checkpoint of step %lld", (long long)job->step);
         fprintf(stderr, "weft launch: the ranks failed (%s) %s; ", how, at);
         if (job->end)
-            fprintf(stderr, "not started again: %s\n", job->end);
+            fprintf(stderr, "not restarted: %s\n", job->end);
         else
-            fprintf(stderr, "starting again, %d of at most %d times\n", job->attempt + 1, job->restarts);
+            fprintf(stderr, "restarting, %d of at most %d times\n", job->attempt + 1, job->restarts);
     }
 }
 
 /* ---- the command */
 
-/* The folder of a run, as its words give it: --out, or MODEL with --resume. */
+/* Returns the folder of a run from its arguments: --out, or MODEL with --resume. */
 static const char *find_folder(const char *const *words)
 {
     const char *folder = NULL, *model = NULL;
@@ -134,7 +134,7 @@ static const char *find_folder(const char *const *words)
     return folder ? folder : resume ? model : NULL;
 }
 
-/* The words of the command; `weft` may stand before them. */
+/* Returns the arguments of the command, which `weft` may precede. */
 static const char *const *command_words(const struct args *a)
 {
     const char *const *words = a->words.item, *slash = strrchr(*words, '/');
@@ -146,10 +146,10 @@ static enum weft_status check(const void *args)
     const struct args *a = args;
     const char *command = *command_words(a);
     if (strcmp(command, "train") != 0)
-        return FAIL(WEFT_INVALID, "only `train` runs on several ranks, not `%s`: weft launch -n 2 -- train gpt2 ...",
-                    command);
+        return FAIL(WEFT_INVALID,
+                    "only `train` runs on several ranks, not `%s`: use `weft launch -n 2 -- train gpt2 ...`", command);
     if (a->ranks && a->min_ranks > a->ranks)
-        return FAIL(WEFT_INVALID, "--min-ranks %lld is more than the %lld ranks", (long long)a->min_ranks,
+        return FAIL(WEFT_INVALID, "--min-ranks %lld exceeds the %lld ranks", (long long)a->min_ranks,
                     (long long)a->ranks);
     return WEFT_OK;
 }
@@ -179,8 +179,8 @@ static bool has_word(const char *const *words, const char *word)
     return *words;
 }
 
-/* Slurm signals the shell before the time limit; the shell has srun pass it to the ranks, which save, and the job goes
- * back into the queue. `wait` also ends when a signal comes: so it is repeated. */
+/* Slurm signals the shell before the time limit; the shell forwards the signal through srun to the ranks, which save,
+ * and the job is requeued. `wait` also returns when a signal arrives, so it is repeated. */
 static enum weft_status print_script(const struct weft_rank_job *job)
 {
     struct weft_layout l;
@@ -189,13 +189,13 @@ static enum weft_status print_script(const struct weft_rank_job *job)
     if (!getcwd(here, sizeof here))
         return FAIL(WEFT_IO, "the path of this folder cannot be read: %s", strerror(errno));
     if (!job->folder)
-        return FAIL(WEFT_INVALID, "a job that is put back into the queue needs --out, to continue from");
+        return FAIL(WEFT_INVALID, "a job that can be requeued needs --out, to continue from");
     weft_layout_make(&l, job->ranks, &job->hosts, "/sys/devices/system/node");
     printf("#!/bin/sh\n#SBATCH --job-name=weft\n#SBATCH --ntasks=%d\n#SBATCH --cpus-per-task=%d\n", l.ranks, l.threads);
     fputs(
         "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --signal=B:USR1@120\n"
-        "# Before the time limit the ranks save, and the job is put back into the queue; so it is after a failure, at\n"
-        "# most so many times:\n",
+        "# Before the time limit the ranks save and the job is requeued; it is also requeued after a failure, at most\n"
+        "# this many times:\n",
         stdout);
     printf("restarts=%d\ncd ", job->restarts);
     weft_shell_words((const char *const[]){here, NULL}, stdout);
@@ -206,7 +206,7 @@ static enum weft_status print_script(const struct weft_rank_job *job)
     weft_shell_words(job->words, stdout);
     fputs(has_word(job->words, "--resume") ? " &\n" : " --resume &\n", stdout);
     fputs("ranks=$!\ncode=0\nwhile kill -0 \"$ranks\" 2>/dev/null; do\n    wait \"$ranks\"\n    code=$?\ndone\n"
-          "case $code in\n0 | 1 | 2) exit $code ;; # done, or an error that would come again\n"
+          "case $code in\n0 | 1 | 2) exit $code ;; # done, or an error that would recur\n"
           "3) [ \"$stopped\" ] || exit 3 ;;\n"
           "*) [ \"${SLURM_RESTART_COUNT:-0}\" -lt $restarts ] || exit $code ;;\nesac\n"
           "exec scontrol requeue \"$SLURM_JOB_ID\"\n",
@@ -218,8 +218,10 @@ static enum weft_status launch(const struct args *a, struct weft_rank_job *job)
 {
     TRY(weft_hosts_parse(&job->hosts, a->hosts));
     if (a->ranks && job->hosts.count && a->ranks > job->hosts.slots)
-        return FAIL(WEFT_INVALID, "%lld ranks do not fit on hosts for %d: give numbers as in --hosts a:2,b:2",
-                    (long long)a->ranks, job->hosts.slots);
+        return FAIL(
+            WEFT_INVALID,
+            "%lld ranks do not fit on hosts with %d slots: set the number of ranks per host, as in --hosts a:2,b:2",
+            (long long)a->ranks, job->hosts.slots);
     if (a->slurm)
         return print_script(job);
     TRY(weft_mpirun_find(&job->mpirun, a->mpirun));
@@ -246,21 +248,21 @@ static enum weft_status run(void *args)
     TRY(status);
     if (job.code == WEFT_EXIT_STOPPED)
         return WEFT_STOPPED;
-    if (job.code) /* its ranks have said why */
+    if (job.code) /* its ranks have printed the reason */
         exit(job.code);
     return WEFT_OK;
 }
 
 const struct weft_cmd weft_cmd_launch = {
     .name = "launch",
-    .summary = "train on several ranks, and continue after failures",
-    .doc = "Starts `weft train` on several ranks by the launcher of Open MPI or MPICH, on this computer or on --hosts, "
-           "and prints where they run. The weights are those of one process, bit for bit. When ranks fail, the run "
-           "continues from its newest checkpoint (--resume), unless there was no new one since the failure before.",
+    .summary = "train on several ranks and continue after failures",
+    .doc = "Starts `weft train` on several ranks with the launcher of Open MPI or MPICH, on this host or on --hosts, "
+           "and prints where they run. The weights are the same as with one process, bit for bit. When ranks fail, the "
+           "run continues from its newest checkpoint (--resume), unless it has saved none since the previous failure.",
     .notes =
-        "Exits with the launcher's code: 0 when the run is finished, 3 when it was stopped, 4 when a rank was lost. "
-        "On SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 the ranks save and stop; another one ends them at once. "
-        "OMP_NUM_THREADS, or --threads of `weft train`, sets the threads of a rank. See docs/ranks.md.",
+        "Exits with the launcher's code: 0 when the run is finished, 3 when it was stopped, 4 when a rank was lost. On "
+        "SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 the ranks save and stop; a second signal ends them immediately. "
+        "OMP_NUM_THREADS, or --threads of `weft train`, sets the number of threads per rank. See docs/ranks.md.",
     .args = table,
     .check = check,
     .args_bytes = sizeof(struct args),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan - what training would take on many threads and many ranks: time, traffic, memory, checkpoints.
+ * plan - predicts the cost of training on many threads and ranks: time, traffic, memory, checkpoints.
  */
 #include "base/json.h"
 #include "bench/scale.h"
@@ -19,23 +19,22 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {"ranks", 'r', "R", WEFT_ARG_INT, offsetof(struct args, ranks), .help = "Processes that train together",
+    {"ranks", 'r', "R", WEFT_ARG_INT, offsetof(struct args, ranks), .help = "Predict training on R ranks",
      .initial = "1", .min = 1, .max = 4096},
     {"threads", 't', "P", WEFT_ARG_INT, offsetof(struct args, threads),
-     .help = "Threads of a rank; there need not be as many here (default: one per core)", .min = 1, .max = 4096},
+     .help = "Predict P threads per rank, which this machine need not have (default: one per core)", .min = 1,
+     .max = 4096},
     {"network", 'n', "GB/s,us", WEFT_ARG_TEXT, offsetof(struct args, network),
-     .help = "What a rank sends and receives per second, and what a message takes besides", .initial = "1.25,30"},
+     .help = "Bandwidth and latency of the network per rank", .initial = "1.25,30"},
     {"disk", 'd', "GB/s", WEFT_ARG_REAL, offsetof(struct args, disk),
-     .help = "What all ranks together write per second (default: measured in this folder)", .min = 1e-6,
-     .max = INFINITY},
+     .help = "Write bandwidth of all ranks together (default: measured in this folder)", .min = 1e-6, .max = INFINITY},
     {"memory", 'M', "GB/s", WEFT_ARG_REAL, offsetof(struct args, memory),
-     .help = "What a rank reads and writes per second when it updates weights (default: measured)", .min = 1e-6,
-     .max = INFINITY},
+     .help = "Memory bandwidth of a rank that updates weights (default: measured)", .min = 1e-6, .max = INFINITY},
     {"fork-join", 'f', "us", WEFT_ARG_REAL, offsetof(struct args, call),
-     .help = "What a call of two threads takes that has nothing to do (default: measured; too high on a busy machine)",
-     .min = 1e-3, .max = 1e6},
+     .help = "Time of a call of two threads without work (default: measured; too high on a busy machine)", .min = 1e-3,
+     .max = 1e6},
     {"micro-batch", 'm', "SECONDS", WEFT_ARG_REAL, offsetof(struct args, micro_batch),
-     .help = "What a micro-batch takes on P threads, as `weft bench train` measures it there (default: predicted)",
+     .help = "Time of a micro-batch on P threads, as `weft bench train` measures it there (default: predicted)",
      .min = 1e-9, .max = INFINITY},
     {0},
 };
@@ -46,7 +45,8 @@ static enum weft_status check(const void *args)
     char *end;
     double gb_per_s = strtod(a->network, &end), us = *end == ',' ? strtod(end + 1, &end) : -1;
     if (*end || !(gb_per_s > 0) || !(us >= 0) || !isfinite(gb_per_s) || !isfinite(us))
-        return FAIL(WEFT_INVALID, "--network %s: give GB/s and microseconds, such as 12.5,5", a->network);
+        return FAIL(WEFT_INVALID, "--network %s is invalid: expected GB/s and microseconds, such as 12.5,5",
+                    a->network);
     return WEFT_OK;
 }
 
@@ -156,7 +156,7 @@ static enum weft_status plan(const struct args *a, const struct weft_nn *model, 
     TRY(weft_account(model, &a->common.recipe, model->spec->context, &account));
     struct weft_scale_load load = {model, &a->common.recipe, account.activation_bytes};
     machine = (struct weft_scale_machine){1, 1, 1, 1, 1};
-    TRY(weft_scale_predict(&load, &machine, a->ranks, &scale)); /* refuses before it measures */
+    TRY(weft_scale_predict(&load, &machine, a->ranks, &scale)); /* fails before measuring */
     TRY(measure(a, &machine, &speedup));
     TRY(weft_scale_predict(&load, &machine, a->ranks, &scale));
     if (!a->common.json && speedup.op_count)
@@ -190,17 +190,15 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_plan = {
     .name = "plan",
     .summary = "predict time, traffic and memory of training on many threads and ranks",
-    .doc = "Predicts what a training step of MODEL takes on R ranks of P threads each: data-parallel, with the "
-           "optimiser's "
-           "state shared out among the ranks. Nothing but one micro-batch of a few layers is run, on one thread.",
-    .notes =
-        "Threads: every tile of the forward and backward pass is timed on one thread, and handed out to P threads as "
-        "the thread pool does it, with the cost of a call as measured here. Threads that wait for the same memory are "
-        "not predicted.\n"
-        "Ranks: gradients go to the ranks that own them in buckets, behind the backward pass of the last "
-        "micro-batch as far as it reaches; weights come back in a ring. A rank takes whole groups of micro-batches "
-        "(grad_groups, micro_batches).\n"
-        "efficiency = time of one rank / (R * time of R ranks).",
+    .doc = "Predicts the cost of a training step of MODEL on R ranks with P threads each: data-parallel, with the "
+           "optimiser state partitioned among the ranks. It runs only one micro-batch of a few layers, on one thread.",
+    .notes = "Threads: every tile of the forward and backward pass is timed on one thread and assigned to P threads as "
+             "the thread pool does, with the cost of a call as measured here. Contention for memory bandwidth is not "
+             "predicted.\n"
+             "Ranks: gradients are sent in buckets to the ranks that own them, overlapping the backward pass of the "
+             "last micro-batch; weights return in a ring. A rank computes whole groups of micro-batches (grad_groups, "
+             "micro_batches).\n"
+             "efficiency = time of one rank / (R * time of R ranks).",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_JSON,
     .check = check,

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune - a smaller model of a trained one: heads, channels or ranks left out.
+ * prune - derives a smaller model from a trained one by removing heads, channels or ranks.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "text/text.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 struct args {
     struct weft_common common;
-    struct weft_shares shares; /* that are left out */
+    struct weft_shares shares; /* fractions to remove */
     const char *out;
 };
 
-#define SHARE(field) WEFT_ARG_REAL, offsetof(struct args, shares.field), .initial = "0", .min = 0, .max = 1
+#define FRACTION(field) WEFT_ARG_REAL, offsetof(struct args, shares.field), .initial = "0", .min = 0, .max = 1
 static const struct weft_arg table[] = {
-    {"heads", 'H', "SHARE", SHARE(heads), .help = "Leave out this share of the heads of every layer"},
-    {"channels", 'C', "SHARE", SHARE(channels), .help = "The same of the feed-forward's channels"},
-    {"ranks", 'R', "SHARE", SHARE(ranks), .help = "The same of the ranks of M1, M2 and M3, where they have some"},
-    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "The new model folder",
-     .missing = "prune where to? Give --out DIR"},
+    {"heads", 'H', "FRACTION", FRACTION(heads), .help = "Remove this fraction of the heads in every layer"},
+    {"channels", 'C', "FRACTION", FRACTION(channels), .help = "Remove this fraction of the feed-forward channels"},
+    {"ranks", 'R', "FRACTION", FRACTION(ranks),
+     .help = "Remove this fraction of the ranks of M1, M2 and M3, if they have any"},
+    {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out), .help = "Write the model to this new folder",
+     .missing = "no output folder given: pass --out DIR"},
     {0},
 };
 
@@ -28,7 +29,7 @@ static enum weft_status check_args(const void *args)
     const struct args *a = args;
     return weft_shares_any(&a->shares)
                ? WEFT_OK
-               : FAIL(WEFT_INVALID, "leave out what? Give --heads, --channels or --ranks, as in --heads 0.25");
+               : FAIL(WEFT_INVALID, "nothing to prune: pass --heads, --channels or --ranks, as in --heads 0.25");
 }
 
 /* ---- cutting, one kind after the other */
@@ -36,7 +37,7 @@ static enum weft_status check_args(const void *args)
 struct pruning {
     struct weft_nn *whole;
     struct weft_cuts cuts;
-    struct weft_settings settings; /* of the smaller model */
+    struct weft_settings settings; /* settings of the smaller model */
     struct weft_spec spec;
     struct weft_recipe recipe;
     struct weft_result *result;
@@ -74,7 +75,8 @@ static enum weft_status copy_tokenizer(const struct args *a, const char *folder,
     return status;
 }
 
-/* The config has all options of the whole model's, those of its training too, but what was cut is not pruned again. */
+/* The config has all options of the whole model, including training options, except that the removed kinds of
+ * units are not pruned again. */
 static enum weft_status save(const struct args *a, struct pruning *p, const char *folder)
 {
     char path[4200];
@@ -113,9 +115,7 @@ static enum weft_status prune(const struct args *a, struct pruning *p)
 static enum weft_status run(void *args)
 {
     struct args *a = args;
-    if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "%s is not a folder with weights: give a run, a checkpoint or a model folder",
-                    a->common.model);
+    TRY(weft_model_check_folder(a->common.model));
     TRY(weft_folder_check_new(a->out));
     TRY(weft_common_init(&a->common));
     struct pruning p = {.result = weft_result_create()};
@@ -131,15 +131,15 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_prune = {
     .name = "prune",
-    .summary = "make a smaller model: leave out heads, channels or ranks",
+    .summary = "make a smaller model: remove heads, channels or ranks",
     .doc =
-        "Makes a model folder with fewer heads, channels of the feed-forward, or ranks of mechanisms than MODEL has, "
-        "those of the least importance left out: the product of the norms of their weights. Every layer loses the "
-        "same number, so the result is an ordinary model with other sizes, which all commands take. It usually "
-        "needs some more training: weft train DIR --init DIR. In training, --set prune prunes single weights, and "
-        "--set prune_heads, prune_channels or prune_ranks what this command then leaves out.",
+        "Writes a model folder with fewer heads, feed-forward channels or ranks of mechanisms than MODEL. It removes "
+        "the least important ones, where importance is the product of the norms of their weights. Every layer loses "
+        "the same number, so the result is an ordinary model of a smaller size, which all commands accept. It usually "
+        "needs some more training: weft train DIR --init DIR. During training, --set prune prunes single weights, and "
+        "--set prune_heads, prune_channels or prune_ranks prunes the units that this command then removes.",
     .args = table,
-    .takes = WEFT_TAKES_MODEL | WEFT_TAKES_JSON,
+    .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_JSON,
     .check = check_args,
     .args_bytes = sizeof(struct args),
     .run = run,

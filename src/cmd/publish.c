@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * publish - a study as one file that anyone can audit.
+ * publish - packs a study into one file that anyone can audit.
  */
 #include "report/publish.h"
 #include "base/json.h"
@@ -13,12 +13,13 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "The study's folder",
-     .missing = "publish which study? Give the folder that `weft ablate --out` made"},
-    {"out", 'o', "FILE", WEFT_ARG_FILE, offsetof(struct args, out), .help = "The file to write, a .tar.zst",
-     .missing = "publish where to? Give --out FILE.tar.zst"},
+    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "Folder of the study",
+     .missing = "no study given: pass the folder that `weft ablate --out` created"},
+    {"out", 'o', "FILE", WEFT_ARG_FILE, offsetof(struct args, out),
+     .help = "Write this file, whose name ends in .tar.zst",
+     .missing = "no output file given: pass --out FILE.tar.zst"},
     {"all-checkpoints", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, all),
-     .help = "Every checkpoint, so that segments can be audited, and not only the newest of every run"},
+     .help = "Include every checkpoint, not only the newest of every run, so that segments can be audited"},
     {0},
 };
 
@@ -26,7 +27,7 @@ static enum weft_status check(const void *args)
 {
     const struct args *a = args;
     if (!weft_ends_in(a->out, ".tar.zst"))
-        return FAIL(WEFT_INVALID, "--out %s: give the file a name that ends in .tar.zst", a->out);
+        return FAIL(WEFT_INVALID, "--out %s is invalid: expected a name that ends in .tar.zst", a->out);
     return WEFT_OK;
 }
 
@@ -42,18 +43,15 @@ static enum weft_status run(void *args)
     weft_result_int(r, "files", p.files);
     weft_result_int(r, "checkpoints", p.checkpoints);
     weft_result_text(r, "data", !p.data_needed ? "none" : p.data_included ? "included" : "fingerprint only");
-    enum weft_status status = weft_result_print(r, stdout, a->common.json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, a->common.json);
 }
 
 const struct weft_cmd weft_cmd_publish = {
     .name = "publish",
     .summary = "pack a study so that anyone can audit it",
-    .doc =
-        "Writes one file with all that an audit of the study needs: its plan, ledger and report, every run's config, "
-        "log and newest checkpoint, the data if they are small, a manifest of hashes, and AUDIT.md, a page that says "
-        "how to check them. The same study gives the same bytes.",
+    .doc = "Writes one file with everything that an audit of the study needs: its plan, ledger and report, every run's "
+           "config, log and newest checkpoint, the data if it is small, a manifest of hashes, and AUDIT.md, a page "
+           "that explains how to check them. The same study gives the same bytes.",
     .notes = "Unpack it with `tar --zstd -xf FILE`.",
     .args = table,
     .check = check,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * report - the results of a study or of a single run, from its folder, and report.html and .md, of a study also .csv.
+ * report - prints the results of a study or of a single run from its folder, and writes report.html and .md, for a
+ * study also .csv.
  */
 #include "report/report.h"
 #include "base/json.h"
@@ -12,8 +13,8 @@ struct args {
 };
 
 static const struct weft_arg table[] = {
-    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "The folder of a study or of a run",
-     .missing = "of what? Give the folder that `weft ablate --out` or `weft train --out` made"},
+    {NULL, 0, "DIR", WEFT_ARG_FOLDER, offsetof(struct args, folder), .help = "Folder of a study or of a run",
+     .missing = "nothing to report: pass the folder that `weft ablate --out` or `weft train --out` created"},
     {0},
 };
 
@@ -27,9 +28,7 @@ static enum weft_status print_json(const struct weft_results *r)
     weft_result_int(out, "runs", r->finished);
     weft_result_int(out, "runs_planned", r->planned);
     weft_results_add(r, out);
-    enum weft_status status = weft_result_print(out, stdout, true);
-    weft_result_free(out);
-    return status;
+    return weft_result_finish(out, stdout, true);
 }
 
 static void print_note(void *context, bool warning, const char *text)
@@ -48,7 +47,7 @@ static enum weft_status print(const struct args *a, const struct weft_results *r
     weft_results_notes(r, print_note, NULL);
     putchar('\n');
     weft_results_print(r, stdout);
-    weft_say(stdout, "\n%s/report.html has the curves and all numbers\n", a->folder);
+    weft_say(stdout, "\n%s/report.html shows the curves and all numbers\n", a->folder);
     return WEFT_OK;
 }
 
@@ -60,7 +59,7 @@ static enum weft_status report_run(const struct args *a)
     if (status == WEFT_OK && a->common.json)
         status = weft_result_print(out, stdout, true);
     else if (status == WEFT_OK)
-        weft_say(stdout, "%s\n%s/report.html has the curves and all numbers\n", headline, a->folder);
+        weft_say(stdout, "%s\n%s/report.html shows the curves and all numbers\n", headline, a->folder);
     weft_result_free(out);
     return status;
 }
@@ -81,13 +80,13 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_report = {
     .name = "report",
-    .summary = "what a study found, or how a run went, as a page",
+    .summary = "write the report of a study or of a run",
     .doc =
-        "Prints what the study in DIR has found so far and writes report.html, report.md and report.csv there. Every "
-        "arm is compared with the first, paired by seed, at the learning rate that validation chose, on the test "
-        "loss. Intervals hold for all arms at once in 95 % of studies. With --json names are ARM.key.\n\n"
-        "If DIR is the folder of a single run, finished or not, report.html and report.md have its losses, curves, "
-        "costs and settings, and the contents of samples.txt, if the folder has that file.",
+        "Prints the results so far of the study in DIR and writes report.html, report.md and report.csv there. Every "
+        "arm is compared with the first by test loss, paired by seed, at the learning rate that validation selected. "
+        "Intervals hold for all arms simultaneously in 95 % of studies. With --json, names are ARM.key.\n\n"
+        "If DIR is the folder of a single run, finished or not, report.html and report.md show its losses, curves, "
+        "costs and settings, and the contents of samples.txt if that file exists.",
     .args = table,
     .takes = WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

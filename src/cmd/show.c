@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * show - what a model would be: its options, weights, FLOPs, memory and cache; its graph; the files it walks through.
+ * show - prints a model without creating it: options, parameters, FLOPs, memory and cache; its graph; the source files
+ * that its data passes through.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
 #include "nn/part.h"
 #include "train/account.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,12 +20,11 @@ struct args {
 
 static const struct weft_arg table[] = {
     {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length),
-     .help = "Tokens of the sequence that prefill and decode are counted for (default: the context)", .min = 1,
-     .max = INFINITY},
+     .help = "Count prefill and decode for a sequence of T tokens (default: the context)", .min = 1, .max = INFINITY},
     {"options", 'o', NULL, WEFT_ARG_FLAG, offsetof(struct args, options),
      .help = "Print all options with their values instead"},
     {"config", 'c', NULL, WEFT_ARG_FLAG, offsetof(struct args, config),
-     .help = "Print all options as a config file instead, which is a MODEL too"},
+     .help = "Print all options as a config file instead, which commands accept as MODEL"},
     {"walk", 'w', NULL, WEFT_ARG_FLAG, offsetof(struct args, walk),
      .help = "Print the source files that the data passes through instead"},
     {"graph", 'g', NULL, WEFT_ARG_FLAG, offsetof(struct args, graph),
@@ -36,7 +36,7 @@ static const struct weft_arg table[] = {
 
 /* ---- the account */
 
-/* What FLOPs are counted for, in the order of weft_group. */
+/* Groups of FLOPs, in the order of weft_group. */
 static const struct {
     const char *key, *title;
 } groups[WEFT_GROUPS] = {
@@ -55,7 +55,7 @@ static void add_flops(struct weft_result *r, const char *use, double all, const 
     weft_result_real(r, name, weft_account_shift(flops[WEFT_GROUP_ATTN], flops[WEFT_GROUP_FFN]));
 }
 
-/* Of the newest checkpoint in MODEL, if that is a folder with one. */
+/* Adds step and hash of the newest checkpoint if MODEL is a folder with one. */
 static enum weft_status add_checkpoint(struct weft_result *r, const char *model)
 {
     int64_t step;
@@ -121,13 +121,13 @@ static void print_share(const char *what, int64_t n, int64_t all)
 
 static void print_weights(const struct weft_spec *spec, const struct weft_account *a)
 {
-    printf("weights          %14lld\n", (long long)a->params);
+    printf("parameters       %14lld\n", (long long)a->params);
     print_share("attention", a->attn_params, a->params);
     print_share("feed-forward", a->ffn_params, a->params);
     for (int i = 0; i < spec->mechanism_count; i++)
         print_share(spec->mechanism[i].part->name, a->mechanism_params[i], a->params);
     print_share("embedding etc.", a->other_params, a->params);
-    printf("  attention : feed-forward = 1 : %.2f (scaling laws of inference recommend about 1 : %.1f)\n",
+    printf("  attention : feed-forward = 1 : %.2f (inference scaling laws recommend about 1 : %.1f)\n",
            (double)a->ffn_params / (double)a->attn_params, WEFT_FFN_RULE);
 }
 
@@ -155,7 +155,7 @@ static void print_flops(const struct weft_spec *spec, const struct weft_account 
     for (int u = 0; u < 3; u++)
         printf("%*s%+7.1f %%", u ? 12 : 7, "",
                100 * weft_account_shift(uses[u][WEFT_GROUP_ATTN], uses[u][WEFT_GROUP_FFN]));
-    printf("  of attention's to the feed-forward\n");
+    printf("  of attention's FLOPs would move to the feed-forward\n");
     printf("  training: batch %lld, context %lld; prefill: mean over %lld tokens; decode: token %lld\n",
            (long long)spec->batch, (long long)spec->context, (long long)length, (long long)length);
 }
@@ -164,15 +164,15 @@ static double mib(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 static void print_pruned(const struct weft_account *a)
 {
-    printf("\npruned by the end  %12lld  %5.1f %% of the weights\n", (long long)a->pruned,
+    printf("\npruned by the end  %12lld  %5.1f %% of the parameters\n", (long long)a->pruned,
            100 * (double)a->pruned / (double)a->params);
     if (a->cut_params < a->params)
-        printf("  weft prune     %14lld  weights are left, and %.4g FLOPs of decode: %.1f %%\n",
+        printf("  weft prune     %14lld  parameters remain, and %.4g FLOPs of decode: %.1f %%\n",
                (long long)a->cut_params, a->flops_cut, 100 * a->flops_cut / a->flops_decode);
-    printf("  decode         %14.4g FLOPs without products with 0, which are computed here: %.1f %%\n", a->flops_pruned,
-           100 * a->flops_pruned / a->flops_decode);
-    printf("  weights in f32 %14.1f MiB of %.1f MiB, with a bit each for masks of single weights\n", mib(a->kept_bytes),
-           mib(a->weight_bytes));
+    printf("  decode         %14.4g FLOPs without multiplications by 0, which Weft computes: %.1f %%\n",
+           a->flops_pruned, 100 * a->flops_pruned / a->flops_decode);
+    printf("  weights in f32 %14.1f MiB of %.1f MiB, including a mask bit for each maskable weight\n",
+           mib(a->kept_bytes), mib(a->weight_bytes));
 }
 
 static void print_account(const struct weft_spec *spec, const struct weft_account *a, int64_t length)
@@ -188,14 +188,14 @@ static void print_account(const struct weft_spec *spec, const struct weft_accoun
     print_flops(spec, a, length);
     if (a->pruned)
         print_pruned(a);
-    printf("\nmemory of training %12.1f MiB\n  weights, gradients, moments %9.1f MiB\n  activations %25.1f MiB\n",
+    printf("\ntraining memory    %12.1f MiB\n  weights, gradients, moments %9.1f MiB\n  activations %25.1f MiB\n",
            mib(a->state_bytes + a->activation_bytes), mib(a->state_bytes), mib(a->activation_bytes));
     printf("  recompute=yes would save %.1f MiB for %.2f times the FLOPs\n", mib(a->recompute_saves_bytes),
            a->recompute_flops_ratio);
-    printf("\ncache            %14.1f bytes per token and layer: %.4f of multi-head's\n", a->cache_bytes_layer,
-           a->cache_ratio_to_mha);
+    printf("\ncache            %14.1f bytes per token and layer: %.4f of multi-head attention's\n",
+           a->cache_bytes_layer, a->cache_ratio_to_mha);
     if (a->window_bytes || a->sequence_bytes)
-        printf("  and per sequence, whatever its length: %lld bytes\n",
+        printf("  plus %lld bytes per sequence, regardless of its length\n",
                (long long)(a->window_bytes + a->sequence_bytes));
     if (spec->latent && !weft_spec_geom(spec)->linear)
         printf("  geom=%s cannot be absorbed: decoding expands the latents of the whole context for every token\n",
@@ -215,7 +215,7 @@ static enum weft_status show_account(const struct args *a, const struct weft_nn 
 
 /* ---- the walk */
 
-/* The ops of one part of the graph in order, each once: where the data goes. */
+/* Prints the ops of one part of the graph in order, each once. */
 static void print_ops(const struct weft_net *net, int label, bool before)
 {
     struct weft_value *const *values;
@@ -310,10 +310,9 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_show = {
     .name = "show",
-    .summary = "what a model would be: weights, FLOPs, memory, cache, graph, config",
-    .doc =
-        "Prints what MODEL would be at its micro-batch and context: weights, FLOPs per token, bytes of training and of "
-        "the cache. Nothing of its size is allocated.",
+    .summary = "show parameters, FLOPs, memory, cache, graph or config of a model",
+    .doc = "Prints the parameters, FLOPs per token, training memory and cache size of MODEL at its micro-batch and "
+           "context, without allocating the model.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

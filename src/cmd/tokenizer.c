@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer - trains a tokenizer, encodes and decodes with one, prints information about one.
+ * tokenizer - trains, applies and describes tokenizers.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -25,23 +25,22 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "VERB", WEFT_ARG_CHOICE, offsetof(struct args, verb), .help = "What to do", .choices = verbs,
-     .missing = "do what? train, encode, decode or info"},
+     .missing = "no VERB given: expected train, encode, decode or info"},
     {NULL, 0, "INPUT", WEFT_ARG_FILE, offsetof(struct args, inputs),
-     .help = "Texts, joined with a newline between; without one, standard input", .only = "train encode decode",
-     .many = true},
+     .help = "Texts, joined with newlines (default: the standard input)", .only = "train encode decode", .many = true},
     {NULL, 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, file),
-     .help = "A tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "info",
+     .help = "tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "info",
      .missing = "info needs one FILE: a tokenizer.json, GPT-2's vocab.bpe, or a folder with one"},
     {"vocab", 'v', "N", WEFT_ARG_INT, offsetof(struct args, vocab),
-     .help = "Number of tokens, with the 256 bytes and the special ones", .only = "train", .min = 1, .max = INT32_MAX,
-     .missing = "train needs --vocab=N, the number of tokens"},
-    {"out", 'o', "FILE", WEFT_ARG_FILE, offsetof(struct args, out), .help = "The tokenizer.json to write",
+     .help = "Train N tokens, including the 256 bytes and the special tokens", .only = "train", .min = 1,
+     .max = INT32_MAX, .missing = "train needs --vocab=N, the number of tokens"},
+    {"out", 'o', "FILE", WEFT_ARG_FILE, offsetof(struct args, out), .help = "Write this tokenizer.json",
      .only = "train", .missing = "train needs --out=FILE, the tokenizer.json to write"},
     {"special", 'S', "TEXT", WEFT_ARG_TEXT, offsetof(struct args, specials),
-     .help = "A special token, which no word crosses; may be repeated", .only = "train", .many = true},
+     .help = "Add a special token, which no word crosses; may be repeated", .only = "train", .many = true},
     {"tokenizer", 'T', "FILE", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
-     .help = "A tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "encode decode",
-     .missing = "which tokenizer? Give --tokenizer=FILE"},
+     .help = "Use a tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "encode decode",
+     .missing = "no tokenizer given: pass --tokenizer=FILE"},
     {"specials", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, recognise),
      .help = "Recognise special tokens in the text", .only = "encode"},
     {0},
@@ -49,12 +48,12 @@ static const struct weft_arg table[] = {
 
 /* ---- inputs */
 
-/* All inputs one after the other, as one stream. */
+/* All inputs, concatenated into one stream. */
 struct inputs {
     const char **path;
     int count, at;
     FILE *file;
-    int error; /* errno of the one that could not be read */
+    int error; /* errno of an input that could not be read */
 };
 
 static ssize_t read_inputs(void *cookie, char *to, size_t size)
@@ -80,13 +79,13 @@ static ssize_t read_inputs(void *cookie, char *to, size_t size)
     return 0;
 }
 
-/* Runs use(stream) on the inputs or, when there are none, the standard input. */
+/* Calls use(stream) on the inputs or, if there are none, on the standard input. */
 static enum weft_status with_inputs(struct args *a, enum weft_status (*use)(struct args *a, FILE *from))
 {
     struct inputs in = {.path = a->inputs.item, .count = a->inputs.count};
     for (int i = 0; i < in.count; i++) {
         FILE *file;
-        TRY(weft_input_open(in.path[i], &file)); /* now, rather than after all before it were read */
+        TRY(weft_input_open(in.path[i], &file)); /* opened now, not after all preceding inputs were read */
         fclose(file);
     }
     FILE *from = in.count ? fopencookie(&in, "rb", (cookie_io_functions_t){.read = read_inputs}) : stdin;
@@ -127,20 +126,18 @@ static enum weft_status print_info(const struct weft_tokenizer *t, bool json)
 {
     struct weft_result *r = weft_result_create();
     weft_tokenizer_info(t, r);
-    enum weft_status status = weft_result_print(r, stdout, json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, json);
 }
 
-/* Their words would be learned, too. */
+/* Refuses files whose syntax would be learned as text. */
 static enum weft_status check_plain(const struct args *a)
 {
     for (int i = 0; i < a->inputs.count; i++) {
         const char *path = a->inputs.item[i];
         if (weft_ends_in(path, ".zst"))
-            return FAIL(WEFT_INVALID, "%s is compressed: say `zstd -dc %s | weft tokenizer train ..`", path, path);
+            return FAIL(WEFT_INVALID, "%s is compressed: use `zstd -dc %s | weft tokenizer train ..`", path, path);
         if (weft_ends_in(path, ".jsonl"))
-            return FAIL(WEFT_INVALID, "%s is JSONL: give its texts, as in `jq -r .text %s | weft tokenizer train ..`",
+            return FAIL(WEFT_INVALID, "%s is JSONL: pass its texts, as in `jq -r .text %s | weft tokenizer train ..`",
                         path, path);
     }
     return WEFT_OK;
@@ -172,9 +169,7 @@ static enum weft_status print_tokens(const struct args *a, const int32_t *tokens
     weft_result_int(r, "threads", weft_threads());
     weft_result_real(r, "seconds", seconds);
     weft_result_real(r, "megabytes_per_second", (double)bytes / 1e6 / seconds);
-    enum weft_status status = weft_result_print(r, stdout, true);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, true);
 }
 
 static enum weft_status encode_text(const struct args *a, const struct weft_tokenizer *t, FILE *from)
@@ -193,10 +188,10 @@ static enum weft_status encode_text(const struct args *a, const struct weft_toke
     return status;
 }
 
-/* The next number of a token; false: there is none, the end of the input or something else. */
+/* Reads the next token id; false: end of the input or something other than an id. */
 static bool read_token(FILE *from, int32_t *token, bool *ended)
 {
-    char word[32]; /* one that fills it is too long */
+    char word[32]; /* a word that fills it is too long */
     int64_t n;
     *ended = fscanf(from, "%31s", word) != 1;
     if (*ended || strlen(word) == sizeof word - 1 || !weft_text_int(word, &n) || n < 0 || n > INT32_MAX)
@@ -205,7 +200,7 @@ static bool read_token(FILE *from, int32_t *token, bool *ended)
     return true;
 }
 
-/* One by one: a text has no end that would be needed. */
+/* Decodes one by one, so that output does not wait for the end of the input. */
 static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from)
 {
     size_t room = 0, bytes;
@@ -227,7 +222,7 @@ static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from
     free(text);
     TRY(status);
     if (!ended)
-        return FAIL(WEFT_FORMAT, "the input has something that is not the number of a token");
+        return FAIL(WEFT_FORMAT, "the input contains something other than token ids");
     return WEFT_OK;
 }
 
@@ -262,7 +257,7 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_tokenizer = {
     .name = "tokenizer",
     .summary = "train, use and inspect tokenizers",
-    .doc = "Learns byte-level BPE from texts, turns texts into tokens (one number a line) and back.",
+    .doc = "Trains byte-level BPE on texts, encodes texts as token ids (one per line), and decodes them.",
     .notes = "`encode --json` prints counts and speed instead of the tokens.",
     .args = table,
     .takes = WEFT_TAKES_JSON,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * train - trains a model on a task and scores it on held-out samples; with --out it leaves a run's folder.
+ * train - trains a model on a task and scores it on held-out samples; with --out it writes a run's folder.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
 #include "bench/bench.h"
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
-#include "cmd/ranks.h"
+#include "cmd/kit/progress.h"
+#include "cmd/kit/ranks.h"
 #include "dnn/dnn.h"
 #include "run/run.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -32,19 +32,19 @@ static const struct weft_arg table[] = {
     {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
      .help = "Write config, log and checkpoints into DIR, usually runs/NAME"},
     {"init", 'i', "PATH", WEFT_ARG_SETTING, offsetof(struct args, common.settings), .sets = "init",
-     .help = "Begin with the weights of a run, checkpoint or safetensors file, where they fit"},
+     .help = "Start from the weights of a run, checkpoint or safetensors file, as far as they fit"},
     {"resume", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, resume),
-     .help = "Continue from the newest checkpoint in DIR, or begin if there is none; without --out, MODEL is DIR"},
+     .help = "Continue from the newest checkpoint in DIR, or start if there is none; without --out, MODEL is DIR"},
     {"time", 0, "MINUTES", WEFT_ARG_REAL, offsetof(struct args, minutes),
      .help = "Save and stop before this many minutes have passed", .min = 1e-6, .max = 1e9},
     {"verify-every", 0, "STEPS", WEFT_ARG_INT, offsetof(struct args, verify_every),
-     .help = "On several ranks, compute one group of the next rank again and compare, every so many steps", .min = 0,
+     .help = "On several ranks: every STEPS steps, recompute one group of the next rank and compare", .min = 0,
      .max = 1e12},
     {"stall", 0, "SECONDS", WEFT_ARG_REAL, offsetof(struct args, stall),
-     .help = "On several ranks: exit with 4 when one gives no sign of life for so long; 0: wait for ever",
+     .help = "On several ranks: exit with 4 if a rank sends no heartbeat for this many seconds; 0: wait for ever",
      .initial = "300", .min = 0, .max = 1e9},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unsafe),
-     .help = "Train even if a gate fails; the result says so"},
+     .help = "Train even if a gate fails; the result mentions it"},
     {0},
 };
 
@@ -52,11 +52,11 @@ static const struct weft_arg table[] = {
 
 struct view {
     struct weft_line line;
-    struct weft_fits fits;    /* of initial weights that come from elsewhere */
-    double shares_per_tokens; /* tokens/s times this is the share of the engine's speed; 0: not measured */
+    struct weft_fits fits;    /* how each initial weight matches the file of `init` */
+    double shares_per_tokens; /* tokens/s times this is the fraction of the engine's speed; 0: not measured */
 };
 
-/* The means over layers, on a line of their own. */
+/* Prints the means over layers on their own line. */
 static void print_diagnosis(struct weft_line *line, const struct weft_progress *now)
 {
     char text[1024] = "";
@@ -85,7 +85,8 @@ static void print_progress(void *context, const struct weft_progress *now)
                    share);
 }
 
-/* How fast training could be at most, if it were one large product. Short runs would spend their time on that. */
+/* Measures the upper limit of training speed: the speed of one large matmul. Short runs skip it, because it takes too
+ * long. */
 static void measure_engine(struct view *v, const struct weft_spec *spec, const struct weft_progress *now)
 {
     double rate, left = now->flops_per_token * (double)now->step_tokens * (double)(now->steps - now->step);
@@ -116,11 +117,11 @@ static void print_resumed(const struct weft_run *run)
     if (*run->changes)
         weft_say(stderr, "changed: %s\n", run->changes);
     if (strstr(run->changes, "steps "))
-        fputs("its learning rates follow the other schedule from here on: this is not the run that had these steps "
+        fputs("its learning rates now follow the new schedule, so the result differs from a run that had these steps "
               "from the start\n",
               stderr);
     if (strstr(run->changes, "program_sha256 "))
-        fputs("its bits from here on are those of this program: another may not reproduce them\n", stderr);
+        fputs("its bits now depend on this build: a different build may not reproduce them\n", stderr);
 }
 
 static void print_notice(void *context, const struct weft_run *run, enum weft_run_notice notice)
@@ -132,9 +133,9 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
             fprintf(stderr, "gates: %d of %d checks passed in %.1f s\n", run->gates_checks - run->gates_failed,
                     run->gates_checks, run->gates_seconds);
         else
-            fputs(
-                "gates: not run, because WEFT_TEST_SKIP_GATES is set: reports, audits and publishing refuse this run\n",
-                stderr);
+            fputs("gates: not run because WEFT_TEST_SKIP_GATES is set, so reports, audits and publishing reject this "
+                  "run\n",
+                  stderr);
         break;
     case WEFT_RUN_ADOPTED:
         weft_say(stderr, "weights of %s (sha256 %.16s...):\n", run->recipe->init, run->model->origin);
@@ -144,7 +145,8 @@ static void print_notice(void *context, const struct weft_run *run, enum weft_ru
         print_resumed(run);
         break;
     case WEFT_RUN_REPEATS:
-        weft_note_once("repeats", "only %.6g different samples exist: held-out ones occur in training", run->different);
+        weft_note_once("repeats", "only %.6g different samples exist, so held-out samples occur in training",
+                       run->different);
         break;
     case WEFT_RUN_BEGINS:
         weft_note_once("path", "instruction set %s (%s), %d threads", weft_isa_name(weft_isa()), weft_dnn_describe(),
@@ -190,9 +192,7 @@ static enum weft_status print_result(const struct weft_run *run, bool json)
     weft_result_text(r, "stream_sha256", run->stream_sha256);
     if (*run->chain)
         weft_result_text(r, "chain", run->chain);
-    enum weft_status status = weft_result_print(r, stdout, json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, json);
 }
 
 /* ---- stopping */
@@ -209,7 +209,7 @@ static void catch (int number)
     errno = error;
 }
 
-/* A second SIGINT ends the process, as it would without this. */
+/* A second SIGINT ends the process, as without a handler. */
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = catch, .sa_flags = SA_RESTART};
@@ -232,20 +232,21 @@ static enum weft_status stop(const struct weft_run *run)
                                              run->gates_failed ? "--unsafe" : NULL, NULL});
         fputc('\n', stderr);
     } else {
-        fputs("; nothing was saved, as there is no --out\n", stderr);
+        fputs("; nothing was saved because there is no --out\n", stderr);
     }
     return WEFT_STOPPED;
 }
 
 /* ---- the run */
 
-/* To resume, MODEL may be the run's folder. */
+/* With --resume, MODEL may be the run's folder. */
 static enum weft_status choose_folder(struct args *a)
 {
     if (!a->resume || a->out)
         return WEFT_OK;
     if (!weft_model_is_folder(a->common.model))
-        return FAIL(WEFT_INVALID, "--resume: which run? Give its folder as MODEL, not %s, or as --out DIR",
+        return FAIL(WEFT_INVALID,
+                    "--resume needs the folder of a run: pass it as MODEL, instead of %s, or as --out DIR",
                     a->common.model);
     a->out = a->common.model;
     return WEFT_OK;
@@ -264,7 +265,7 @@ static bool is_same(const char *folder, const char *other)
     return stat(folder, &one) == 0 && stat(other, &two) == 0 && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
-/* A run's weights are continued with --resume; any other weights would be ignored, so they are refused. */
+/* Refuses a MODEL with weights unless --resume continues it, because training would ignore them. */
 static enum weft_status check_model(const struct args *a)
 {
     const char *model = a->common.model;
@@ -277,14 +278,14 @@ static enum weft_status check_model(const struct args *a)
     bool begins = *a->common.recipe.init && is_same(model, a->common.recipe.init);
     if (!begins && (checkpoint || (run && !(a->resume && is_same(model, a->out)))))
         return FAIL(WEFT_INVALID,
-                    "%s has weights, and training would ignore them: it starts from new ones. To continue a run, give "
-                    "its folder and --resume; to begin another with its weights, give --init %s; for new weights of "
-                    "the same config, give %s/config.json as MODEL",
+                    "%s has weights, which training would ignore. To continue a run, pass its folder and --resume; to "
+                    "start a new run from its weights, pass --init %s; to start from new weights with the same config, "
+                    "pass %s/config.json as MODEL",
                     model, model, model);
     return WEFT_OK;
 }
 
-/* Rank 0 speaks for all; the others only say what goes wrong with them. */
+/* Rank 0 prints for all ranks; the others print only their own errors. */
 static enum weft_status join_ranks(struct weft_run *run, struct weft_comm *comm, double stall)
 {
     int ranks;
@@ -311,7 +312,7 @@ static enum weft_status train(struct args *a, struct weft_run *run, struct view 
     if (run->folder)
         catch_signals();
     else
-        weft_note_once("unsaved", "nothing will be saved: there is no --out");
+        weft_note_once("unsaved", "nothing will be saved because there is no --out");
     enum weft_status status = weft_run_train(run);
     weft_line_end(&v->line);
     TRY(status);
@@ -352,17 +353,14 @@ const struct weft_cmd weft_cmd_train = {
     .name = "train",
     .summary = "train a model on a task",
     .doc = "Trains MODEL, a preset, a config file or STUDY:ARM, on a task (--set task=NAME), then scores it on samples "
-           "held out for "
-           "validation and for the test, and prints the SHA-256 of its weights. First its gates are checked: see `weft "
-           "verify`.",
-    .notes =
-        "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends at the "
-        "same weights and the same log. On SIGINT (Ctrl-C), SIGTERM, SIGHUP and SIGUSR1 it saves and stops; a second "
-        "SIGINT ends it at once. A run that was stopped before its last step, also by --time, exits with 3. With "
-        "--init "
-        "the optimiser and the schedule begin anew: see docs/finetuning.md. Started by `weft launch`, mpirun or srun "
-        "it "
-        "trains on several ranks: see docs/ranks.md.",
+           "held out for validation and for the test, and prints the SHA-256 of its weights. Its gates are checked "
+           "first: see `weft verify`.",
+    .notes = "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends with "
+             "the same weights and log, except the log's lines of environment and time. On SIGINT (Ctrl-C), SIGTERM, "
+             "SIGHUP and SIGUSR1 it saves and stops; a "
+             "second SIGINT ends it immediately. A run that was stopped before its last step, also by --time, exits "
+             "with 3. With --init the optimiser and the schedule start from scratch: see docs/finetuning.md. Started "
+             "by `weft launch`, mpirun or srun, it trains on several ranks: see docs/ranks.md.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * verify - the gates on a model, on the presets, on combinations of all choices; and mutants through the gates.
+ * verify - runs the gates on a model, on the presets and on combinations of all choices, and on mutants.
  */
 #include "base/json.h"
 #include "check/check.h"
 #include "cmd/cmd.h"
-#include "cmd/progress.h"
+#include "cmd/kit/progress.h"
 #include "dnn/dnn.h"
 #include "nn/part.h"
 #include "simulate/simulate.h"
@@ -29,9 +29,9 @@ struct args {
 
 static const struct weft_arg table[] = {
     {NULL, 0, "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model),
-     .help = "A preset, a config file, STUDY:ARM, or the folder of a run; without one, all presets",
+     .help = "Preset, config file, STUDY:ARM, or folder of a run (default: all presets)",
      .choice_at = weft_preset_name_at},
-    {"gate", 'g', "NAME", WEFT_ARG_CHOICE, offsetof(struct args, gate), .help = "Check models by this gate only",
+    {"gate", 'g', "NAME", WEFT_ARG_CHOICE, offsetof(struct args, gate), .help = "Run only this gate",
      .choice_at = gate_at},
     {"pairs", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, pairs),
      .help = "Also check combinations in which all pairs of choices occur"},
@@ -39,16 +39,16 @@ static const struct weft_arg table[] = {
      .help = "Also check combinations in which all triples of choices occur"},
     {"random", 0, "N", WEFT_ARG_INT, offsetof(struct args, random), .help = "Also check N random combinations",
      .max = WEFT_MAX_COMBINATIONS},
-    {"seed", 0, "N", WEFT_ARG_INT, offsetof(struct args, seed), .help = "Seed of the random combinations",
+    {"seed", 0, "N", WEFT_ARG_INT, offsetof(struct args, seed), .help = "Draw random combinations with seed N",
      .initial = "1", .max = INFINITY},
     {"mutants", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, mutants),
-     .help = "Also break models on purpose, which the gates must notice; with --pairs"},
+     .help = "Also break models deliberately, which the gates must detect; includes --pairs"},
     {"study", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, study),
      .help = "Only run simulated studies with known answers through queue, ledger and report; needs no MODEL"},
     {"reference", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, reference),
-     .help = "Also compare MODEL with logits, loss and gradients in FILE, from your own definition of it"},
+     .help = "Also compare MODEL with the logits, loss and gradients in FILE, computed by your own definition of it"},
     {"reference-inputs", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, reference_inputs),
-     .help = "Only write FILE, with the weights and tokens that such a definition is to be computed from"},
+     .help = "Only write the weights and tokens that such a definition needs as input to FILE"},
     {0},
 };
 
@@ -57,32 +57,33 @@ static enum weft_status check(const void *args)
     const struct args *a = args;
     const struct weft_common *c = &a->common;
     if (!c->model && c->settings.count)
-        return FAIL(WEFT_INVALID, "--set %s=..: of which MODEL? `weft help models` lists presets",
+        return FAIL(WEFT_INVALID, "--set %s=.. needs a MODEL: `weft help models` lists presets",
                     c->settings.setting[0].name);
     if (!c->model && (a->reference || a->reference_inputs))
-        return FAIL(WEFT_INVALID, "--reference%s: of which MODEL? `weft help models` lists presets",
+        return FAIL(WEFT_INVALID, "--reference%s needs a MODEL: `weft help models` lists presets",
                     a->reference ? "" : "-inputs");
     if (a->study && (c->model || a->gate >= 0 || a->pairs || a->triples || a->mutants || a->random))
         return FAIL(WEFT_INVALID,
                     "--study checks no models: pass it without MODEL, --gate, --pairs, --triples, --random "
                     "and --mutants");
     if (a->reference && a->reference_inputs)
-        return FAIL(WEFT_INVALID, "--reference and --reference-inputs: first write the inputs, compute the reference "
-                                  "from them, then compare");
+        return FAIL(WEFT_INVALID, "--reference and --reference-inputs exclude each other: first write the inputs, "
+                                  "compute the reference from them, then compare");
     return WEFT_OK;
 }
 
-/* What was found so far. */
+/* Results so far. */
 struct tally {
     bool json;
-    char subject[64]; /* what the lines are about */
+    char subject[64]; /* model that the lines describe */
     int checks, failed;
-    const struct weft_combinations *combinations; /* those under way */
+    const struct weft_combinations *combinations; /* those being checked */
     struct weft_line line;
     int combinations_done, combinations_failed;
     int64_t tuples, impossible;
-    int mutants, caught, culprits, culprits_named; /* failures that must name a part and layer, and do */
-    int false_alarms; /* sound models that failed a gate: combinations, presets, and those that mutants are made of */
+    int mutants, caught, culprits,
+        culprits_named;  /* culprits: failures that must name a part and layer; named: those that do */
+    int false_alarms;    /* sound models that failed a gate: combinations, presets, and originals of mutants */
     char undefined[400]; /* parts of MODEL without a definition */
 };
 
@@ -132,7 +133,7 @@ static void list_part(char list[400], const struct weft_chosen *c)
     snprintf(list + used, 400 - used, "%s%s", used ? ", " : "", c->part->owner.name);
 }
 
-/* Which parts the tests of Weft compare with a definition that is not Weft's. */
+/* Prints which parts Weft's tests compare with an independent definition. */
 static void print_parts(struct tally *t, const struct weft_spec *spec)
 {
     char defined[400] = "";
@@ -145,7 +146,7 @@ static void print_parts(struct tally *t, const struct weft_spec *spec)
     if (*defined)
         weft_say(stdout, "%s: compared with an independent PyTorch definition (tests/golden)\n", defined);
     if (*t->undefined)
-        weft_say(stdout, "%s: no independent definition; give one with --reference\n", t->undefined);
+        weft_say(stdout, "%s: no independent definition; pass one with --reference\n", t->undefined);
 }
 
 static enum weft_status check_reference(struct tally *t, const struct weft_spec *spec, const char *path)
@@ -155,7 +156,7 @@ static enum weft_status check_reference(struct tally *t, const struct weft_spec 
     return weft_reference_check(spec, path, &report);
 }
 
-/* As it would be trained by its settings, or by defaults that fit it. */
+/* Checks MODEL with the recipe of its settings, or with defaults that fit it. */
 static enum weft_status check_given(struct tally *t, struct args *a, unsigned gates)
 {
     struct weft_common *c = &a->common;
@@ -269,7 +270,7 @@ static void add_mutant(void *context, const struct weft_mutant *m, const struct 
     if (!t->json || !passed) {
         weft_line_end(&t->line);
         weft_say(t->json ? stderr : stdout, "%s mutant: %s: %s%s\n", passed ? "PASSED" : "FAILED", m->name, r->message,
-                 r->caught && !passed ? " (which names another part or layer than the one that is broken)" : "");
+                 r->caught && !passed ? " (which does not name the part and layer that are broken)" : "");
     }
     weft_line_show(&t->line, t->mutants, weft_mutant_count(), "mutant %d of %d", t->mutants, weft_mutant_count());
 }
@@ -291,7 +292,7 @@ static enum weft_status check_study(struct tally *t)
 
 /* ---- all of it */
 
-/* Combinations and mutants first: their processes are copies of this one before it has threads. */
+/* Combinations and mutants run first, because their processes are forked before this one has threads. */
 static enum weft_status verify(struct args *a, struct tally *t)
 {
     unsigned gates = a->gate < 0 ? WEFT_GATES_ALL : 1u << a->gate;
@@ -330,9 +331,7 @@ static enum weft_status print_result(const struct args *a, const struct tally *t
     if (a->common.model)
         weft_result_text(r, "parts_without_definition", t->undefined);
     weft_result_text(r, "isa", weft_dnn_path());
-    enum weft_status status = weft_result_print(r, stdout, t->json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, t->json);
 }
 
 static enum weft_status run(void *args)
@@ -346,11 +345,11 @@ static enum weft_status run(void *args)
     TRY(verify(a, &t));
     TRY(print_result(a, &t));
     if (t.failed)
-        return FAIL(WEFT_CHECK, "%d of %d checks failed; the lines above name them", t.failed, t.checks);
+        return FAIL(WEFT_CHECK, "%d of %d checks failed: see the lines above", t.failed, t.checks);
     if (t.caught < t.mutants)
-        return FAIL(WEFT_CHECK, "%d of %d mutants were not noticed", t.mutants - t.caught, t.mutants);
+        return FAIL(WEFT_CHECK, "%d of %d mutants were not detected", t.mutants - t.caught, t.mutants);
     if (t.culprits_named < t.culprits)
-        return FAIL(WEFT_CHECK, "%d of %d failures name another part or layer than the one that is broken",
+        return FAIL(WEFT_CHECK, "%d of %d failures do not name the part and layer that are broken",
                     t.culprits - t.culprits_named, t.culprits);
     return WEFT_OK;
 }
@@ -361,12 +360,12 @@ const struct weft_cmd weft_cmd_verify = {
     .doc = "Runs the gates on a tiny twin of MODEL and on MODEL itself, in its own dtype and in f32; without MODEL, on "
            "all presets.",
     .notes =
-        "Each line is a check: what was found, and the limit. Gates: live, every weight, mechanism and loss has an "
-        "effect; causal, no row depends on later tokens; cached, decoding through a cache gives the same; exact, "
-        "the same bits with any number of threads and at any instruction set; gradient, derivatives are those of the "
-        "loss; stepped, the trainer, its samples and dropout do what their definitions say; accounted, weights, FLOPs, "
-        "memory and cache are as predicted. --study checks no model but what is around models: plan, queue, ledger, "
-        "looks, pairs, statistics and report of simulated studies.",
+        "Each line is a check with its result and limit. Gates: live, every weight, mechanism and loss has an effect; "
+        "causal, no row depends on later tokens; cached, decoding through a cache gives the same results; exact, the "
+        "bits are the same with any number of threads and at any instruction set; gradient, derivatives are those of "
+        "the loss; stepped, the trainer, its samples and dropout follow their definitions; accounted, parameters, "
+        "FLOPs, memory and cache are as predicted. --study checks not models but the machinery around them: plan, "
+        "queue, ledger, looks, pairs, statistics and report of simulated studies.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

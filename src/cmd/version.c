@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * version - what this program is and which of its paths runs on this machine.
+ * version - prints version and compiler, and the instruction set used on this machine.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -18,15 +18,13 @@ static enum weft_status run(void *args)
     weft_result_text(r, "isa", weft_isa_name(weft_isa()));
     weft_result_text(r, "products", weft_dnn_describe());
     weft_result_int(r, "threads", weft_threads());
-    enum weft_status status = weft_result_print(r, stdout, ((const struct weft_common *)args)->json);
-    weft_result_free(r);
-    return status;
+    return weft_result_finish(r, stdout, ((const struct weft_common *)args)->json);
 }
 
 const struct weft_cmd weft_cmd_version = {
     .name = "version",
-    .summary = "what this is and what it runs on",
-    .doc = "Prints the version, the compiler, and which instruction set and products run on this machine.",
+    .summary = "print version, compiler and instruction set",
+    .doc = "Prints the version, the compiler, and which instruction set and GEMM kernels run on this machine.",
     .takes = WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct weft_common),
     .run = run,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * collect.c - what all ranks do together, made of messages between two.
+ * collect.c - implements the collective calls by messages between pairs of ranks.
  *
- * Small blocks double with every round (J. Bruck et al., IEEE TPDS 8(11), 1997): log2 R messages. Large pieces go round
- * a ring: every byte is sent R - 1 times in all, which is the least.
+ * For small blocks, the number a rank has doubles with every round (J. Bruck et al., IEEE TPDS 8(11), 1997), which
+ * takes log2 R messages. Large pieces travel around a ring: every byte is sent R - 1 times in total, the minimum.
  */
 #include "comm/comm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* `all` begins with this rank's block, then the next rank's, and so on. */
+/* `all` starts with this rank's block, followed by the next rank's, and so on. */
 static enum weft_status double_up(struct weft_comm *c, char *all, size_t bytes)
 {
     for (int have = 1; have < c->size; have *= 2) {
@@ -29,7 +29,7 @@ enum weft_status weft_comm_gather(struct weft_comm *c, void *blocks, size_t byte
         return WEFT_OK;
     char *all = malloc((size_t)c->size * bytes);
     if (!all)
-        return FAIL(WEFT_NOMEM, "not enough memory for what %d ranks say", c->size);
+        return FAIL(WEFT_NOMEM, "not enough memory for the messages of %d ranks", c->size);
     memcpy(all, (char *)blocks + before, bytes);
     enum weft_status status = double_up(c, all, bytes);
     memcpy((char *)blocks + before, all, behind);
@@ -52,12 +52,12 @@ enum weft_status weft_comm_spread(struct weft_comm *c, void *array, const int64_
 
 /* ---- agreeing */
 
-/* One number of each rank; the caller frees the list, also after a failure. */
+/* Gathers one number from each rank. The caller frees the list, even after a failure. */
 static enum weft_status gather_numbers(struct weft_comm *c, int64_t mine, int64_t **list)
 {
     *list = calloc((size_t)c->size, sizeof **list);
     if (!*list)
-        return FAIL(WEFT_NOMEM, "not enough memory for what %d ranks say", c->size);
+        return FAIL(WEFT_NOMEM, "not enough memory for the messages of %d ranks", c->size);
     (*list)[c->rank] = mine;
     TRY(weft_comm_gather(c, *list, sizeof **list));
     return WEFT_OK;
@@ -98,13 +98,13 @@ enum weft_status weft_comm_agree(struct weft_comm *c, const char *what, const ch
         return WEFT_OK;
     char(*all)[64] = calloc((size_t)c->size, sizeof *all);
     if (!all)
-        return FAIL(WEFT_NOMEM, "not enough memory for what %d ranks say", c->size);
+        return FAIL(WEFT_NOMEM, "not enough memory for the messages of %d ranks", c->size);
     memcpy(all[c->rank], text, strnlen(text, sizeof *all));
     enum weft_status status = weft_comm_gather(c, all, sizeof *all);
     for (int r = 1; status == WEFT_OK && r < c->size; r++)
         if (memcmp(all[r], all[0], sizeof *all) != 0)
-            status = FAIL(WEFT_INVALID, "rank %d of %d has another %s than rank 0: %.16s..., not %.16s...", r, c->size,
-                          what, all[r], all[0]);
+            status = FAIL(WEFT_INVALID, "rank %d of %d: its %s differs from rank 0's: %.16s..., not %.16s...", r,
+                          c->size, what, all[r], all[0]);
     free(all);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * loopback.c - ranks that are threads of one process: a message is copied from its sender's memory to its receiver's.
+ * loopback.c - runs ranks as threads of one process: a message is copied from the sender's memory to the receiver's.
  */
 #include "comm/comm.h"
 
@@ -12,8 +12,8 @@ struct hub {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int size;
-    bool broken;              /* a rank has failed: nobody waits any more */
-    struct weft_message *box; /* [from * size + to]: waits to be taken */
+    bool broken;              /* a rank has failed, so no rank waits any more */
+    struct weft_message *box; /* [from * size + to]: message waiting to be received */
     weft_rank_fn *fn;
     void *context;
 };
@@ -26,7 +26,7 @@ struct rank {
     char *error;
 };
 
-/* Waits until a box is full, or empty. False: a rank has failed. */
+/* Waits until a box is full or empty. Returns false if a rank has failed. */
 static bool wait_for(struct hub *h, const struct weft_message *box, bool full)
 {
     while (!h->broken && (box->bytes > 0) != full)
@@ -102,13 +102,13 @@ static enum weft_status run_all(struct hub *h, struct rank *ranks)
         pthread_join(ranks[i].thread, NULL);
     if (started < h->size)
         return FAIL(WEFT_NOMEM,
-                    "thread %d of %d could not be started: %s. Is memory limited (ulimit -v), or the number of threads "
-                    "(ulimit -u)?",
+                    "thread %d of %d could not be started: %s. Check the limits on memory (ulimit -v) and on threads "
+                    "(ulimit -u)",
                     started + 1, h->size, strerror(error));
     return WEFT_OK;
 }
 
-/* The first of the ranks that did not just see another fail. */
+/* Returns the first failure that is not merely a consequence of another rank's. */
 static enum weft_status first_failure(struct rank *ranks, int size)
 {
     const struct rank *first = NULL;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * module.c - joins and leaves the other processes of a job: finds out who started this one, and loads the module of
- * that MPI.
+ * module.c - joins and leaves a job: finds the launcher that started this process, and loads the module of its MPI.
  *
- * A process that a launcher of another MPI started finds itself alone in its world, and would train a model of its own
- * beside those of the others: so the size of the world must be the one that the launcher says.
+ * If the launcher belongs to a different MPI, each process is alone in its MPI world and would train a separate model.
+ * So the size of the world must match the launcher's number of processes.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What launchers set for each process. `weft launch` sets the first. */
+/* Environment variables that launchers set for each process; `weft launch` sets the first. */
 static const char *const sizes[] = {"WEFT_RANKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
 static const char *const modules[] = {"weft-openmpi.so", "weft-mpich.so"};
 
@@ -30,10 +29,10 @@ bool weft_comm_launched(int *size)
     return *size > 1;
 }
 
-/* MPICH's launcher, and not Open MPI's. */
+/* Returns whether MPICH's launcher started the process, not Open MPI's. */
 static bool started_by_mpich(void) { return getenv("PMI_SIZE") && !getenv("OMPI_COMM_WORLD_SIZE"); }
 
-/* Modules are beside the program, or in lib/weft beside its folder; WEFT_MODULES names another folder. */
+/* Writes the path of a module: in the folder WEFT_MODULES, next to the program, or in ../lib/weft. */
 static bool name_module(int place, const char *name, char *path, size_t room)
 {
     const char *folder = getenv("WEFT_MODULES");
@@ -54,7 +53,7 @@ static bool name_module(int place, const char *name, char *path, size_t room)
     return access(path, R_OK) == 0;
 }
 
-/* Open MPI loads parts of itself, which need its symbols: they are global. */
+/* The symbols are loaded as global, because Open MPI loads parts of itself that need them. */
 static enum weft_status load_module(const char *path, const struct weft_comm_module **module)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
@@ -62,7 +61,7 @@ static enum weft_status load_module(const char *path, const struct weft_comm_mod
     if (!m)
         return FAIL(WEFT_IO, "%s cannot be loaded: %s", path, dlerror());
     if (m->version != WEFT_COMM_MODULE)
-        return FAIL(WEFT_INVALID, "%s is of another version of Weft: build it again", path);
+        return FAIL(WEFT_INVALID, "%s was built for a different version of Weft: rebuild it", path);
     *module = m;
     return WEFT_OK;
 }
@@ -74,9 +73,8 @@ static enum weft_status find_module(const struct weft_comm_module **module)
         for (int place = 0; place < 3; place++)
             if (name_module(place, modules[started_by_mpich() ? 1 - i : i], path, sizeof path))
                 return load_module(path, module);
-    return FAIL(WEFT_INVALID,
-                "no module for MPI was found beside the program: build it with `make mpi` (tools/deps.sh has the "
-                "packages), or name its folder in WEFT_MODULES. One process alone needs none");
+    return FAIL(WEFT_INVALID, "there is no MPI module next to the program: build it with `make mpi` (tools/deps.sh "
+                              "installs the packages), or set WEFT_MODULES to its folder. A single process needs none");
 }
 
 static enum weft_status start(struct weft_comm *c)
@@ -87,11 +85,11 @@ static enum weft_status start(struct weft_comm *c)
     TRY(find_module(&module));
     const char *wrong = module->start(&c->backend, &c->state, &c->rank, &c->size);
     if (wrong)
-        return FAIL(WEFT_IO, "MPI does not start: %s", wrong);
+        return FAIL(WEFT_IO, "MPI cannot start: %s", wrong);
     if (c->size != asked)
         return FAIL(WEFT_INVALID,
-                    "the launcher started %d processes, but %s sees %d: it is another MPI's launcher, or srun without "
-                    "--mpi=pmix",
+                    "the launcher started %d processes, but %s sees %d: the launcher belongs to a different MPI, or is "
+                    "srun without --mpi=pmix",
                     asked, c->backend.name, c->size);
     return WEFT_OK;
 }

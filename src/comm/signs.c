@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * signs.c - signs of life between ranks, as UDP datagrams beside MPI.
+ * signs.c - sends and receives heartbeats between ranks, as UDP datagrams alongside MPI.
  *
- * MPI cannot carry them: a rank that computes makes no calls, and one that waits is inside of one. A rank does not know
- * which of its addresses another can reach, so signs go to all of them; who gets one that is not for it drops it.
+ * MPI cannot carry them, because a computing rank makes no calls and a waiting one is inside a call. A rank does not
+ * know which of its addresses another rank can reach, so heartbeats are sent to all of them; a rank drops those meant
+ * for others.
  */
 #define _GNU_SOURCE
 #include "comm/watch.h"
@@ -19,11 +20,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What ranks exchange through MPI, once. */
+/* Exchanged once by all ranks, through MPI. */
 enum { ADDRESSES = 7 };
 struct place {
     uint64_t key;
-    uint32_t address[ADDRESSES]; /* in the order of the network, as is the port; 0: none */
+    uint32_t address[ADDRESSES]; /* in network byte order, like the port; 0: none */
     uint16_t port, unused[5];
 };
 
@@ -48,7 +49,7 @@ static void list_addresses(struct place *p)
     freeifaddrs(all);
 }
 
-/* A socket at any free port. */
+/* Opens a socket on any free port; returns -1 if there is none. */
 static int open_socket(struct place *p)
 {
     struct sockaddr_in at = {.sin_family = AF_INET};
@@ -85,7 +86,7 @@ enum weft_status weft_signs_open(struct weft_signs **signs, struct weft_comm *c)
     return WEFT_OK;
 }
 
-/* A datagram that cannot be sent is lost, as others are. */
+/* Ignores errors: datagrams may be lost anyway. */
 static void send_to(const struct weft_signs *s, int rank, const struct weft_sign *sign)
 {
     const struct place *p = &s->places[rank];

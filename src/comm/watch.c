@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * watch.c - the watchdog's thread: sends signs of life, reads those of the others, judges.
+ * watch.c - runs the watchdog's thread: sends heartbeats, reads those of the other ranks, and detects stalls.
  *
- * A watchdog that was itself stopped, as when a whole job is suspended, has missed what came meanwhile: it counts from
- * anew.
+ * A watchdog that was itself stopped, for example because the whole job was suspended, has missed heartbeats and
+ * restarts all its timers.
  */
 #include "comm/watch.h"
 
@@ -13,29 +13,29 @@
 #include <string.h>
 #include <time.h>
 
-enum { STARTING = 60, ENDING = 10 }; /* seconds: MPI has at least, or at most, these */
+enum { STARTING = 60, ENDING = 10 }; /* seconds: least limit while MPI starts, largest for its end after a failure */
 
-/* What is known of a rank. */
+/* The last known state of a rank. */
 struct view {
     struct weft_sign sign;
-    double heard; /* when its last sign came; 0: never */
-    double moved; /* when it last sent or received, or began to wait or to work */
+    double heard; /* time of its last heartbeat; 0: none yet */
+    double moved; /* time when it last sent or received, or began to wait or to work */
 };
 
 struct weft_watch {
     struct weft_comm *comm;
     struct weft_patience patience;
     struct weft_signs *signs;
-    struct view *views; /* of all ranks, with this one */
+    struct view *views; /* one per rank, including this one */
     pthread_t thread;
     atomic_bool joined, failed, done;
-    double period, looked; /* seconds between two looks; when the last was */
-    double job_moved;      /* when some rank last moved */
+    double period, looked; /* seconds between two checks; time of the last check */
+    double job_moved;      /* time when any rank last moved */
 };
 
 /* ---- reporting */
 
-/* What this rank is doing. */
+/* Describes what this rank is doing. */
 static void describe_phase(struct weft_comm *c, char *text, size_t room)
 {
     const char *phase = c->phase;
@@ -61,7 +61,7 @@ static struct weft_sign own_sign(const struct weft_watch *w)
     return sign;
 }
 
-/* Brings the news to the other ranks, then to the user. `more` follows what this rank was doing. */
+/* Reports a stall to the other ranks, then to the user. `more` is put after what this rank was doing. */
 static void report(struct weft_watch *w, int lost, const char *what, const char *more)
 {
     struct weft_comm *c = w->comm;
@@ -92,7 +92,7 @@ static void take(struct weft_watch *w, int rank, const struct weft_sign *sign, d
     v->sign = *sign;
 }
 
-/* A rank that was not heard of, or works too long, or knows of another. */
+/* Reports a rank that is silent, works too long, or has itself lost a rank. */
 static void judge_rank(struct weft_watch *w, int r, double now)
 {
     const struct view *v = &w->views[r];
@@ -100,21 +100,21 @@ static void judge_rank(struct weft_watch *w, int r, double now)
     if (!v->heard || v->sign.left)
         return;
     if (v->sign.lost >= 0) {
-        snprintf(what, sizeof what, "rank %d has lost rank %d and ends; so does this one,", r, v->sign.lost);
+        snprintf(what, sizeof what, "rank %d has lost rank %d and ends; so does this rank,", r, v->sign.lost);
         if (v->sign.lost == r)
-            snprintf(what, sizeof what, "rank %d has lost the others and ends; so does this one,", r);
+            snprintf(what, sizeof what, "rank %d has lost the others and ends; so does this rank,", r);
         report(w, v->sign.lost, what, more);
     } else if (now - v->heard > w->patience.seconds) {
         snprintf(what, sizeof what, "no answer from rank %d for %.0f s", r, now - v->heard);
-        snprintf(more, sizeof more, "; its last sign of life: %s", v->sign.phase);
+        snprintf(more, sizeof more, "; its last heartbeat: %s", v->sign.phase);
         report(w, r, what, more);
     } else if (works(&v->sign) && now - v->moved > WEFT_WORK * w->patience.seconds) {
         snprintf(what, sizeof what, "no answer from rank %d for %.0f s", r, now - v->moved);
-        report(w, r, what, "; it gives signs of life, but sends nothing");
+        report(w, r, what, "; it sends heartbeats, but no messages");
     }
 }
 
-/* This rank waits. */
+/* Reports a stall if this rank waits too long. */
 static void judge_wait(struct weft_watch *w, bool all_wait, double now)
 {
     const struct view *mine = &w->views[w->comm->rank];
@@ -124,10 +124,10 @@ static void judge_wait(struct weft_watch *w, bool all_wait, double now)
     if (all_wait && all > limit) {
         snprintf(what, sizeof what, "no answer from %s %d for %.0f s", other < 0 ? "any of the ranks 0 to" : "rank",
                  other < 0 ? w->comm->size - 1 : other, all);
-        report(w, other < 0 ? w->comm->rank : other, what, "; all ranks give signs of life and wait");
+        report(w, other < 0 ? w->comm->rank : other, what, "; all ranks send heartbeats and wait");
     } else if (other >= 0 && !w->views[other].heard && own > limit) {
         snprintf(what, sizeof what, "no answer from rank %d for %.0f s", other, own);
-        report(w, other, what, "; no sign of life of it ever arrived");
+        report(w, other, what, "; none of its heartbeats ever arrived");
     }
 }
 
@@ -144,7 +144,7 @@ static void judge_all(struct weft_watch *w, double now)
         judge_wait(w, all_wait, now);
 }
 
-/* In MPI itself, which says nothing of whom it waits for. */
+/* Reports a stall inside MPI's start or end, when it is unknown which rank it waits for. */
 static void judge_alone(struct weft_watch *w, double now)
 {
     double limit = w->patience.seconds, since = atomic_load(&w->comm->waits_since);
@@ -227,10 +227,10 @@ enum weft_status weft_watch_join(struct weft_comm *c)
     struct weft_watch *w = c->watch;
     bool any;
     c->phase = "exchanging addresses";
-    /* Also where this rank has no limit: the call is all ranks' together. */
+    /* Collective, so also called if this rank has no limit. */
     TRY(weft_comm_any(c, !w, &any));
     if (any)
-        return w ? FAIL(WEFT_INVALID, "some ranks have no limit for stalls, and others do: give all the same --stall")
+        return w ? FAIL(WEFT_INVALID, "some ranks have a stall limit and others do not: pass the same --stall to all")
                  : WEFT_OK;
     TRY(weft_signs_open(&w->signs, c));
     w->views = calloc((size_t)c->size, sizeof *w->views);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * amx.h - the tile instructions: the processor's, or with -DWEFT_EMULATE_AMX (make emulated) those of
- * tests/emulated/amx_in_c.h, so that the code for AMX is tested on machines without it.
+ * amx.h - AMX tile instructions: the processor's, or with -DWEFT_EMULATE_AMX (make emulated) their emulation in
+ * tests/emulated/amx_in_c.h, to test AMX code on machines without AMX.
  */
 #ifndef WEFT_DNN_AMX_H
 #define WEFT_DNN_AMX_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake_inl.h - for vector work between two products of small blocks (struct weft_dnn_tiles): instructions that
- * processors with AMX have.
+ * awake_inl.h - helpers for vector work between two small-block matmuls (struct weft_dnn_tiles), with instructions of
+ * processors with AMX.
  */
 #ifndef WEFT_DNN_AWAKE_H
 #define WEFT_DNN_AWAKE_H
@@ -11,7 +11,7 @@
 
 typedef uint16_t vw __attribute__((vector_size(64)));
 
-/* A dummy product that keeps the tile unit powered: it sleeps after about 150 ns of idle time and takes 300 ns to wake
+/* A dummy matmul that keeps the tile unit powered: it sleeps after about 150 ns of idle time and takes 300 ns to wake
  * up. Call it now and then. It overwrites tile register 0. */
 VINLINE void keep_awake(bool amx)
 {
@@ -21,8 +21,8 @@ VINLINE void keep_awake(bool amx)
 #endif
 }
 
-/* Converts a and b to 32 bf16 numbers. Every processor with AMX also has an instruction for it, which takes only
- * denormals for 0; a NaN may have another payload then, which no product passes on. */
+/* Converts a and b to 32 bf16 numbers. Every processor with AMX also has an instruction for this; it differs only in
+ * flushing denormals to 0 and in the payload of NaNs, which no matmul passes on. */
 VINLINE vw to_bf16(bool amx, vf a, vf b)
 {
     vw w;

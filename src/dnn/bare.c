@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - products alone, for benches: those of the engine behind the door, and the choice of the yardstick.
+ * bare.c - bare matmuls for benches: on the engine that models use, and the choice of the yardstick.
  *
- * Weights lie as in a model, W [n,k], and are packed at creation; with batch > 1 (attention) both operands are
+ * Weights have the layout of a model, W [n,k], and are packed at creation; with batch > 1 (attention) both operands are
  * activations and packing is part of a run.
  */
 #include "dnn/engine.h"
@@ -31,7 +31,7 @@ static enum weft_status allocate(struct own *o, int64_t elements, enum weft_dtyp
     return *to ? WEFT_OK : WEFT_NOMEM;
 }
 
-/* Full of numbers in (-1, 1). */
+/* Allocates an operand filled with values in (-1, 1). */
 static enum weft_status operand(struct own *o, int64_t elements, void **to)
 {
     TRY(allocate(o, elements, o->shape.dtype, to));
@@ -94,10 +94,10 @@ enum weft_status weft_dnn_bare_own(struct weft_dnn_bare **bare, const struct wef
                                    enum weft_dtype dtype)
 {
     if (how != 0)
-        return FAIL(WEFT_UNSUPPORTED, "the own products have one formulation");
+        return FAIL(WEFT_UNSUPPORTED, "the engine's own matmuls have only one formulation");
     struct own *o = calloc(1, sizeof *o);
     if (!o)
-        return FAIL(WEFT_NOMEM, "not enough memory for a bare product");
+        return FAIL(WEFT_NOMEM, "not enough memory for a bare matmul");
     o->bare = (struct weft_dnn_bare){.run = run, .free = release};
     o->threads = weft_threads();
     snprintf(o->bare.name, sizeof o->bare.name, "own (%s)", weft_dnn_describe());

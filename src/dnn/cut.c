@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * cut.c - how an output is cut into tiles of work. Cutting finer costs some reuse of caches and an engine's start, and
+ * cut.c - cuts an output into tiles of work. A finer cut loses some cache reuse and starts the engine more often, but
  * never changes a sum.
  *
- * First by shape alone: tiles as large as an engine likes, but so many that several cores and calls of one row find
- * work. If the threads at hand would not finish such tiles together, the cut with the least time of the last thread is
- * taken, by a simple account: a tile costs its multiply-adds, and for every row and column of it what reading and
- * packing that takes.
+ * The first cut depends on the shape alone: tiles are as large as the engine prefers, but numerous enough that several
+ * cores have work, even for a single row. If the current threads would not finish these tiles at the same time, the cut
+ * that minimises the time of the last thread is taken instead. The cost model is simple: a tile costs its
+ * multiply-adds, plus the reading and packing of each of its rows and columns.
  */
 #include "dnn/engine.h"
 
-#define TILES 64                /* of an output, at least, where it allows it */
-#define TILES_LARGE 16          /* when tiles have to read B again and again from afar */
-#define RESIDENT (1536u * 1024) /* bytes of B that stay in a second-level cache beside A */
-#define FINEST (1 << 18)        /* multiply-adds of a tile that is cut for many threads, at least: some microseconds */
-#define IDLE 16                 /* a cut is kept if the threads are idle for less than one in so many of its rounds */
+#define TILES 64                /* minimum number of tiles of an output that is large enough */
+#define TILES_LARGE 16          /* if B does not stay in cache, so that every tile reads it again */
+#define RESIDENT (1536u * 1024) /* bytes of B that fit into a second-level cache together with A */
+#define FINEST (1 << 18)        /* minimum multiply-adds of a tile that is cut for many threads: some microseconds */
+#define IDLE 16                 /* the first cut is kept if threads are idle for at most 1/IDLE of the time */
 
-/* When all of B stays in a core's cache, cutting rows costs nothing; else the longer side is cut, so that a tile reads
- * little for what it computes. */
+/* If all of B stays in a core's cache, cutting rows is free; otherwise the longer side is cut, so that a tile reads
+ * little for the work it does. */
 static struct weft_dnn_cut by_shape(const struct weft_dnn_engine *e, int64_t tiles, int64_t blocks, int64_t panels,
                                     bool resident)
 {
@@ -37,7 +37,7 @@ static struct weft_dnn_cut by_shape(const struct weft_dnn_engine *e, int64_t til
     return c;
 }
 
-/* What the last thread computes, for one step of the depth. */
+/* Cost of the last thread per element of the depth. */
 static int64_t cost(const struct weft_dnn_engine *e, const struct weft_dnn_cut *c, int64_t groups, int64_t threads)
 {
     int64_t rows = c->blocks * e->block, columns = c->panels * e->panel;

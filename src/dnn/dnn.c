@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * dnn.c - the door: which engine serves a dtype, what is packed, and where groups lie. cut.c cuts an output into tiles
- * of work.
+ * dnn.c - runs matmuls on an engine: selects the engine for a dtype, packs operands, and addresses groups. cut.c cuts
+ * outputs into tiles of work.
  */
 #include "dnn/engine.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PACK_PANELS 16 /* panels in a tile of packing, or row blocks */
+#define PACK_PANELS 16 /* panels, or row blocks, in a tile of packing */
 
 /* ---- engines */
 
@@ -36,7 +36,7 @@ const struct weft_dnn_tiles *weft_dnn_tiles(void) { return level()->tiles; }
 
 const struct weft_dnn_rival *weft_dnn_rival;
 
-static char wanted[32]; /* WEFT_ENGINE as it was first read: what was planned for one engine must not run on another */
+static char wanted[32]; /* WEFT_ENGINE as first read: a plan for one engine must not run on a different one */
 
 static void read_wish(void)
 {
@@ -64,7 +64,7 @@ static enum weft_status choose_engine(enum weft_dtype dtype, const struct weft_d
         weft_note_once("engine", "WEFT_ENGINE=%s: the bits of all results are that engine's own", wanted);
     else if (*wanted)
         return FAIL(WEFT_UNSUPPORTED,
-                    "WEFT_ENGINE=%s: this program has no such engine; unset WEFT_ENGINE, or build with "
+                    "WEFT_ENGINE=%s: this program has no such engine: unset WEFT_ENGINE, or build with "
                     "`make ONEDNN=yes` for the engine onednn",
                     wanted);
     *engine = engine_of(dtype);
@@ -92,17 +92,23 @@ const char *weft_dnn_describe(void)
     return text;
 }
 
+void weft_dnn_note_speed(enum weft_dtype dtype)
+{
+    if (dtype == WEFT_BF16 && engine_of(WEFT_BF16) == engine_of(WEFT_F32))
+        weft_note_once("bf16", "this processor has no AMX: bf16 is not faster than f32 here; its bits are the same");
+}
+
 /* ---- tiles of work */
 
 struct call {
     const struct weft_dnn_engine *engine;
-    struct weft_dnn_job job; /* of group 0 */
+    struct weft_dnn_job job; /* group 0 */
     struct weft_dnn_cut cut;
-    size_t a_group, b_group, out_group, addend_group, strips_group; /* bytes from group to group */
+    size_t a_group, b_group, out_group, addend_group, strips_group; /* stride between groups in bytes */
     int64_t bias_group;
     char *local;
     size_t local_stride;
-    _Atomic enum weft_status status; /* of the tile that failed last */
+    _Atomic enum weft_status status; /* error of the last failed tile */
 };
 
 static void run_tile(void *context, int64_t tile, int thread)
@@ -134,12 +140,12 @@ static void run_tile(void *context, int64_t tile, int thread)
         atomic_store(&c->status, status);
 }
 
-/* Kernels return nothing: whoever runs them takes the failure (weft_deferred). */
+/* Kernels return nothing, so a failure is deferred; the caller that runs them collects it (weft_deferred). */
 static void report(const struct weft_dnn_engine *e, enum weft_status status, int64_t depth, int64_t width)
 {
     if (status != WEFT_OK)
         weft_defer(FAIL(status,
-                        "%s could not compute a product of depth %lld and width %lld: there may be too little memory",
+                        "%s could not compute a matmul of depth %lld and width %lld: there may be too little memory",
                         e->name, (long long)depth, (long long)width));
 }
 
@@ -154,8 +160,8 @@ static void run(struct call *c, int64_t groups)
 struct packing {
     const struct weft_dnn_engine *engine;
     const struct weft_dnn_plan *plan;
-    struct weft_dnn_matrix w; /* of group 0 */
-    int64_t depth;            /* what there is of it */
+    struct weft_dnn_matrix w; /* group 0 */
+    int64_t depth;            /* actual depth */
     size_t w_group, b_group;
     int64_t down, across; /* tiles of packing */
     char *packed;
@@ -230,7 +236,7 @@ void weft_dnn_pack(const struct weft_dnn_shape *s, enum weft_pack how, const voi
                         .depth = s->depth,
                         .packed = packed};
     struct weft_dnn_plan plan = plan_of(s, false);
-    enum weft_status status = k.engine->plan(&plan); /* as it did when weft_dnn_pack_bytes asked */
+    enum weft_status status = k.engine->plan(&plan); /* the same plan as in weft_dnn_pack_bytes */
     k.plan = &plan;
     if (status == WEFT_OK)
         pack(&k, s->groups);
@@ -238,7 +244,7 @@ void weft_dnn_pack(const struct weft_dnn_shape *s, enum weft_pack how, const voi
         weft_defer(status);
 }
 
-/* ---- products */
+/* ---- matmuls */
 
 struct weft_dnn_product {
     const struct weft_dnn_engine *engine;
@@ -252,10 +258,8 @@ enum weft_status weft_dnn_product_plan(const struct weft_dnn_shape *s, enum weft
 {
     struct weft_dnn_product *p = weft_arena_alloc(arena, sizeof *p);
     if (!p)
-        return FAIL(WEFT_NOMEM, "not enough memory to plan a product of %lld by %lld", (long long)s->depth,
+        return FAIL(WEFT_NOMEM, "not enough memory to plan a matmul of %lld by %lld", (long long)s->depth,
                     (long long)s->width);
-    if (s->dtype == WEFT_BF16 && engine_of(WEFT_BF16) == engine_of(WEFT_F32))
-        weft_note_once("bf16", "this processor has no AMX: bf16 is not faster than f32 here; its bits are the same");
     *p = (struct weft_dnn_product){.shape = *s, .plan = plan_of(s, false), .out = out};
     TRY(choose_engine(s->dtype, &p->engine));
     TRY(p->engine->plan(&p->plan));
@@ -300,17 +304,17 @@ void weft_dnn_product_run(const struct weft_dnn_product *p, int64_t rows, const 
     run(&c, s->groups);
 }
 
-/* ---- outer products: of group g, rows are the n columns of dy, the depth is the rows, B is x */
+/* ---- outer products: in each group, the rows are the n columns of dy, the depth is the rows of dy and x, B is x */
 
 struct weft_dnn_outer {
     const struct weft_dnn_engine *engine;
     struct weft_dnn_shape shape;
     struct weft_dnn_plan plan;
-    size_t strips; /* where those packed ahead are in scratch, behind x */
+    size_t strips; /* offset in scratch of the strips packed ahead, after x */
     bool packs_ahead;
 };
 
-/* Where several tiles need the same columns of dy, these are packed once for all. */
+/* If several tiles need the same columns of dy, these are packed once for all of them. */
 static void strip_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -341,7 +345,7 @@ static size_t strips_group(const struct weft_dnn_outer *o)
     return (size_t)weft_div_up(o->shape.width, o->engine->block) * o->plan.strip_bytes;
 }
 
-/* As it will be cut when there are as many rows as there can be. */
+/* Decided for the cut at the maximum number of rows. */
 static bool packs_ahead(const struct weft_dnn_outer *o)
 {
     const struct weft_dnn_shape *s = &o->shape;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop.c - products of f32 and bf16 in a plain vector loop, compiled once per instruction-set level.
+ * loop.c - f32 and bf16 matmuls in a plain vector loop, compiled once per instruction-set level.
  *
- * The inner kernel keeps ROWS x COLUMNS sums in registers and adds one outer product per step of the depth: a vector of
- * B times a number of A, one fused multiply-add per sum. B is packed in panels, [depth][COLUMNS]. A is read where it
- * lies, along or across; what lies too short (the last rows) or is bf16 goes through a copy. bf16 operands are widened:
- * A when it is copied, B when a panel's chunk is used, once for all rows of a tile.
+ * The inner kernel keeps ROWS x COLUMNS sums in registers and adds one outer product per element of the depth: a vector
+ * of B times a scalar of A, one fused multiply-add per sum. B is packed in panels, [depth][COLUMNS]. A is read in
+ * place, transposed or not; incomplete row blocks and bf16 rows are copied first. bf16 operands are widened: A when it
+ * is copied, B when a chunk of a panel is used, once for all rows of a tile.
  *
- * Products of few rows, as in decoding, take as long as reading B: they widen it on the way, and their kernels have no
- * more rows than there are.
+ * Matmuls with few rows, as in decoding, are bound by reading B: they widen it while reading, and their kernels have
+ * exactly as many rows as needed.
  *
- * The depth is walked in order, in chunks that keep a panel in the first-level cache; between chunks sums wait in
- * scratch, unrounded. f32 has one sum per element. The sums of bf16 are those of the AMX instruction (pairs_inl.h). So
- * the bits depend on the numbers alone.
+ * The depth is traversed in order, in chunks that keep a panel in the first-level cache; between chunks the sums are
+ * kept in scratch, unrounded. f32 has one sum per element; bf16 has the sums of the AMX instruction (pairs_inl.h). So
+ * the bits depend only on the operands.
  */
 #include "dnn/pairs_inl.h"
 #include "dnn/store_inl.h"
 
-/* Registers decide: 24 of 32 sums, 12 of 16 where there are fewer. */
+/* Set by the number of registers: 24 of 32 hold sums, or 12 of 16. */
 #if defined(__AVX512F__)
 enum { ROWS = 12, COLUMNS = 32 };
 #elif defined(__FMA__) || defined(__aarch64__)
@@ -55,7 +55,7 @@ static void multiply(const float *restrict a, int64_t row, int64_t step, const f
             memcpy(sum + i * COLUMNS + j * PART, &s[i][j], sizeof(vpart));
 }
 
-/* The same for bf16 operands, which have been widened; of all rows, or a third or two thirds of them. */
+/* Like multiply, for widened bf16 operands; for all rows, or a third or two thirds of them. */
 VINLINE void multiply_widened(int rows, const float *restrict a, int64_t row, int64_t step, const float *restrict b,
                               int64_t depth, bool fresh, float *restrict sum)
 {
@@ -98,7 +98,7 @@ static void widen_panel(const uint32_t *b, int64_t depth, float *to)
         }
 }
 
-/* As multiply_pairs, of few rows, with B as it is packed. A has zeros behind its depth. */
+/* Like multiply_pairs, for few rows, with B as packed. A is padded with zeros past its depth. */
 VINLINE void multiply_few(int rows, const float *restrict a, int64_t row, const uint32_t *restrict b, int64_t depth,
                           bool fresh, float *restrict sum)
 {
@@ -139,7 +139,7 @@ static void multiply_rows(int64_t rows, const float *a, int64_t row, const uint3
 
 /* ---- packing */
 
-/* n <= 16 numbers of a line, rounded to the product's dtype. */
+/* Loads n <= 16 elements of a line, rounded to the matmul's dtype. */
 static inline vf line(const struct weft_dnn_matrix *m, enum weft_dtype dtype, int64_t index, int64_t n)
 {
     vf x = vload(m->data, m->dtype, index, index + n);
@@ -147,7 +147,7 @@ static inline vf line(const struct weft_dnn_matrix *m, enum weft_dtype dtype, in
 }
 
 /* to[i * width + j] = element (i, j) of [lines, count] at (i0, j0) for i < lines, j < count, and 0 for the rest of j.
- * Lines across are turned by storing a vector's lanes apart. */
+ * Transposed matrices are transposed back by storing the lanes of a vector separately. */
 static void copy(const struct weft_dnn_matrix *m, enum weft_dtype dtype, int64_t i0, int64_t lines, int64_t j0,
                  int64_t count, int64_t width, float *to)
 {
@@ -168,7 +168,7 @@ static void copy(const struct weft_dnn_matrix *m, enum weft_dtype dtype, int64_t
         }
 }
 
-/* A line that is not there, behind an odd depth, is 0. */
+/* The missing line after an odd depth is 0. */
 static void pack_pairs(const struct weft_dnn_matrix *w, int64_t depth0, int64_t depth1, int64_t column, int64_t columns,
                        uint32_t *to)
 {
@@ -198,8 +198,8 @@ static enum weft_status pack(const struct weft_dnn_plan *plan, const struct weft
     return WEFT_OK;
 }
 
-/* Strips are [depth][ROWS] in the product's dtype, as they lie. A few lines of depth at a time, so that their columns
- * are read along. */
+/* Strips are [depth][ROWS] in the matmul's dtype. They are packed a few lines of depth at a time, so that memory is
+ * read in order. */
 static enum weft_status pack_strips(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *a, int64_t depth0,
                                     int64_t depth1, int64_t row0, int64_t row1, char *strips)
 {
@@ -230,7 +230,7 @@ struct strip {
     int64_t row, step;
 };
 
-/* From a strip packed ahead. */
+/* Returns a strip packed ahead. */
 static struct strip packed_strip(const struct weft_dnn_job *job, int64_t row, int64_t depth0, int64_t depth, float *to)
 {
     const char *at = job->strips + row / ROWS * (int64_t)job->plan->strip_bytes;
@@ -241,8 +241,7 @@ static struct strip packed_strip(const struct weft_dnn_job *job, int64_t row, in
     return (struct strip){to, 1, ROWS};
 }
 
-/* A of one row block over a chunk: where it lies when it is whole f32 rows, else a copy. Rows that are not there are 0.
- */
+/* Returns A of one row block over a chunk: in place for a full block of f32 rows, else a copy. Missing rows are 0. */
 static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t depth0, int64_t depth,
                           float *to)
 {
@@ -271,7 +270,7 @@ static struct memory lay(void *local)
     return (struct memory){sums, copied, copied + BLOCKS * ROWS * CHUNK};
 }
 
-/* A chunk of a panel; few rows take it as it is packed. */
+/* Adds a chunk of a panel; with few rows it is used as packed. */
 static void add_chunk(const struct weft_dnn_job *job, bool few, int64_t rows, const struct strip *a, const char *b,
                       int64_t depth, bool fresh, float *sum)
 {
@@ -283,7 +282,7 @@ static void add_chunk(const struct weft_dnn_job *job, bool few, int64_t rows, co
         multiply_rows(rows, a->a, a->row, (const uint32_t *)b, depth, fresh, sum);
 }
 
-/* Few rows of bf16 that lie along: without instructions for multiply-adds the widened kernel is as good. */
+/* Few bf16 rows, not transposed. Without fused multiply-add instructions the widened kernel is just as fast. */
 static bool is_few(const struct weft_dnn_job *job, int64_t rows)
 {
     return !PLAIN_SUMS && job->plan->dtype == WEFT_BF16 && rows <= FEW && !job->a.across;
@@ -324,7 +323,7 @@ static enum weft_status plan(struct weft_dnn_plan *p)
     size_t depth = (size_t)weft_round_up(p->depth, 2);
     TRY(weft_size_mul(depth, COLUMNS * (p->dtype == WEFT_BF16 ? sizeof(uint16_t) : sizeof(float)), &p->panel_bytes));
     TRY(weft_size_mul(depth, ROWS * weft_dtype_bytes(p->dtype), &p->strip_bytes));
-    p->strip_bytes = (p->strip_bytes + 127) / 64 * 64; /* up to a vector is read past its end */
+    p->strip_bytes = (p->strip_bytes + 127) / 64 * 64; /* reads go up to a vector past the end */
     p->local_bytes = (BLOCKS * ROWS * (PANELS * COLUMNS + CHUNK) + CHUNK * COLUMNS) * sizeof(float);
     return WEFT_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop_tiles.c - products of small blocks in a vector loop, for an op that works between two of them; compiled once per
- * instruction-set level. tile_attention_amx.c has the same on AMX, with the same bits.
+ * loop_tiles.c - small-block matmuls in a vector loop, for an op that computes something between two of them; compiled
+ * once per instruction-set level. tile_attention_amx.c is the AMX version, with the same bits.
  *
  * The operands of a step are widened to f32 on the stack: B once for all rows, A once for every block of columns.
  */

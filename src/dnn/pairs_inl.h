@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * pairs_inl.h - a step of a bf16 product on vectors, with the sums of the AMX instruction TDPBF16PS.
+ * pairs_inl.h - computes a step of a bf16 matmul on vectors, with the same sums as the AMX instruction TDPBF16PS.
  *
- * The sum over the depth runs in steps of 32. Within a step, the even and the odd elements are summed apart, each from
- * +0 and in order by fused multiply-add; then c = c + (even + odd). Operands are bf16 numbers widened to f32, none but
- * 0 below WEFT_BF16_FLOOR: so no sum is denormal, and what a short step lacks need not be added, since adding 0 to a
- * sum that began at +0 changes nothing.
+ * The sum over the depth runs in steps of 32. Within a step, the even and the odd elements are summed separately, each
+ * from +0 and in order by fused multiply-add; then c = c + (even + odd). Operands are bf16 values widened to f32; they
+ * are 0 or not below WEFT_BF16_FLOOR, so no sum is denormal. A short step needs no padding, because adding 0 to a sum
+ * that began at +0 does not change it.
  */
 #ifndef WEFT_DNN_PAIRS_H
 #define WEFT_DNN_PAIRS_H
 
 #include "base/vmath_inl.h"
 
-/* The depth of a step, and the most rows and parts of a block. */
+/* The depth of a step, and the maximum numbers of rows and parts of a block. */
 enum { STEP = 32, ROWS_MAX = 12, PARTS_MAX = 4 };
 
 /* Element (i, d) of A is a[i * row + d * step]; row d of B is at b + d * b_row. */
@@ -22,15 +22,15 @@ struct widened {
     int64_t depth; /* at most STEP */
 };
 
-/* Products of widened numbers are exact. So without the instruction a sum of two roundings is the same, unless a
- * product overflows. */
+/* Products of widened values are exact. So without fused multiply-add, a multiplication and an addition give the same
+ * result, unless a product overflows. */
 #if defined(__FMA__) || defined(__aarch64__)
 enum { PLAIN_SUMS = 0 };
 #else
 enum { PLAIN_SUMS = 1 };
 #endif
 
-/* The sums over d = first, first + 2, ... */
+/* Computes the sums over d = first, first + 2, ... */
 VINLINE void add_chain(int rows, int parts, const struct widened *w, int first, bool plain, vpart s[][PARTS_MAX])
 {
     const float *a = w->a + first * w->step, *b = w->b + first * w->b_row;
@@ -53,7 +53,7 @@ VINLINE void add_chain(int rows, int parts, const struct widened *w, int first, 
     }
 }
 
-/* c [rows][parts] = even + odd, or is added to. Plain sums that are not finite are not taken: it returns false. */
+/* c [rows][parts] = or += even + odd. If a plain sum is not finite, returns false and leaves c unchanged. */
 VINLINE bool add_sums(int rows, int parts, const struct widened *w, bool plain, bool fresh, float *c, int64_t c_row)
 {
     vpart even[ROWS_MAX][PARTS_MAX], odd[ROWS_MAX][PARTS_MAX], doubt = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * store_inl.h - the end of every product: out = (sum + bias) + addend, from f32 sums in scratch to f32 or bf16 rows.
+ * store_inl.h - the epilogue of every matmul: out = (sum + bias) + addend, from f32 sums in scratch to f32 or bf16
+ * rows.
  *
  * Compiled into each engine at its own instruction-set level.
  */
@@ -10,7 +11,7 @@
 #include "base/vmath_inl.h"
 #include "dnn/engine.h"
 
-/* Sixteen columns of a row, or the n that are left. */
+/* Stores sixteen columns of a row, or the remaining n. */
 VINLINE void store_vector(const struct weft_dnn_job *job, enum weft_dtype out_dtype, const void *addend,
                           enum weft_dtype addend_dtype, int64_t row, int64_t column, int64_t n, const float *sum)
 {
@@ -23,8 +24,8 @@ VINLINE void store_vector(const struct weft_dnn_job *job, enum weft_dtype out_dt
     vstore(job->out, out_dtype, at, at + n, x);
 }
 
-/* Row by row, so that a line of the output is written at once. The dtypes are constants where this is called, so each
- * kind of output is a loop of its own. */
+/* Row by row, so that each output line is written in one go. Callers pass constant dtypes, so each kind of output is
+ * compiled to its own loop. */
 VINLINE void store_as(const struct weft_dnn_job *job, enum weft_dtype out_dtype, const void *addend,
                       enum weft_dtype addend_dtype, int64_t row, int64_t rows, int64_t column, int64_t columns,
                       const float *sum, int64_t sum_stride)
@@ -38,7 +39,7 @@ VINLINE void store_as(const struct weft_dnn_job *job, enum weft_dtype out_dtype,
     }
 }
 
-/* Writes a block of sums whose first element belongs to (row, column). Up to a vector is read past its last row. */
+/* Writes a block of sums whose first element belongs to (row, column). Reads up to a vector past its last row. */
 VINLINE void store_block(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t column, int64_t columns,
                          const float *sum, int64_t sum_stride)
 {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * tile_amx.c - bf16 products on AMX tiles.
+ * tile_amx.c - bf16 matmuls on AMX tiles.
  *
  * The inner kernel is 2 x 2 tiles: 32 x 32 sums from two tiles of A (16 rows, 32 deep) and two of B (32 deep, 16
- * columns). A is read where it lies. B is packed in panels of 32 columns; a step of 32 along the depth is two tiles of
- * 16 rows, each row the pairs (2p, 2p+1) of 16 columns, as TDPBF16PS wants them. Depth is padded with zeros to whole
- * steps in B and, for the last step only, in a copy of A.
+ * columns). A is read in place. B is packed in panels of 32 columns; a step of 32 along the depth is two tiles of 16
+ * rows, each row the pairs (2p, 2p+1) of 16 columns, as TDPBF16PS requires. Depth is padded with zeros to whole steps
+ * in B and, for the last step only, in a copy of A.
  *
- * The depth is walked in order, a step at a time, in one f32 sum per element. Long depths go in chunks, so that what a
- * tile of work touches stays in the second-level cache; between chunks the sums wait in scratch, unrounded. So the bits
- * depend on the depth alone. Fewer than 32 rows are fewer rows in the tiles: a row's sums do not know its neighbours.
+ * The depth is traversed in order, one step at a time, with one f32 sum per element. Long depths are split into chunks,
+ * so that the working set of a tile of work stays in the second-level cache; between chunks the sums are kept in
+ * scratch, unrounded. So the bits depend only on the depth. With fewer than 32 rows the tiles have fewer rows: a row's
+ * sums do not depend on its neighbours.
  *
- * The outer product needs its A across: each tile of work packs the columns of dY it needs, a chunk at a time, unless
- * they have been packed ahead for several tiles.
+ * The outer product needs its A transposed: each tile of work packs the columns of dY it needs, a chunk at a time,
+ * unless they have been packed ahead for several tiles.
  */
 #include "dnn/amx.h"
 #include "dnn/store_inl.h"
@@ -21,10 +22,10 @@
 #define BLOCK 32 /* rows, and columns of a panel */
 #define BLOCKS 8
 #define PANELS 12
-#define STEP_BYTES 2048 /* of a panel, one step */
+#define STEP_BYTES 2048 /* size of one step of a panel */
 #define TILE_BYTES 1024
 
-/* Depth between two visits to the sums in scratch: 256 rows of A or 384 columns of B are then under 1 MB. */
+/* Depth between two visits to the sums in scratch: 256 rows of A or 384 columns of B then take less than 1 MB. */
 #define CHUNK 1024
 
 /* ---- packing: sixteen vectors of sixteen bf16 pairs */
@@ -37,7 +38,8 @@ VINLINE vh load_bf16(const void *data, enum weft_dtype dtype, int64_t index, int
                              : vload_half((const uint16_t *)data + index, n);
 }
 
-/* Vector p is the pair of lines (2p, 2p+1) at sixteen positions: for lines that lie along the depth. */
+/* Vector p holds the pairs of lines (2p, 2p+1) at sixteen positions: for matrices with one line per element of the
+ * depth. */
 VINLINE void load_pairs_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_matrix *m, int64_t line, int64_t lines,
                            int64_t at, int64_t n)
 {
@@ -53,7 +55,7 @@ VINLINE void load_pairs_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_m
     }
 }
 
-/* Vector i is line i's sixteen pairs: for lines that lie across the depth. */
+/* Vector i holds line i's sixteen pairs: for matrices whose lines run along the depth. */
 VINLINE void load_lines_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_matrix *m, int64_t line, int64_t lines,
                            int64_t at, int64_t n)
 {
@@ -69,7 +71,7 @@ VINLINE void load_lines_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_m
     }
 }
 
-/* A whole tile, as nearly all are, is straight code in registers. */
+/* A whole tile, the usual case, is straight-line code in registers. */
 #define LOAD(what, v, m, line, lines, line_max, at, n, n_max)                                                          \
     do {                                                                                                               \
         if ((lines) < (line_max) || (n) < (n_max))                                                                     \
@@ -90,7 +92,7 @@ VINLINE void load_lines(vu *v, const struct weft_dnn_matrix *m, int64_t line, in
     LOAD(load_lines_as, v, m, line, lines, VLANES, at, n, STEP);
 }
 
-/* Exchanges bit S of the vector's number with bit S of the lane. */
+/* Exchanges bit S of the vector index with bit S of the lane index. */
 #define EXCHANGE(S, ...)                                                                                               \
     _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) if (!(i & S))                                                \
     {                                                                                                                  \
@@ -128,7 +130,7 @@ static enum weft_status pack(const struct weft_dnn_plan *plan, const struct weft
     return WEFT_OK;
 }
 
-/* One step of sixteen rows of A, as a tile. */
+/* Packs one step of sixteen rows of A as a tile. */
 static void pack_rows(const struct weft_dnn_matrix *a, int64_t row, int64_t rows, int64_t depth0, int64_t depth1,
                       char *to)
 {
@@ -142,7 +144,7 @@ static void pack_rows(const struct weft_dnn_matrix *a, int64_t row, int64_t rows
     memcpy(to, v, sizeof v);
 }
 
-/* A strip: the upper and the lower sixteen rows of a block, each all steps of the depth. */
+/* A strip holds the upper and then the lower sixteen rows of a block, each for all steps of the depth. */
 static int64_t half_strip(const struct weft_dnn_plan *plan) { return weft_div_up(plan->depth, STEP) * TILE_BYTES; }
 
 static enum weft_status pack_strips(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *a, int64_t depth0,
@@ -162,7 +164,7 @@ struct config {
     uint8_t rows[16];
 } __attribute__((aligned(64)));
 
-/* Tiles 0 1 / 2 3 are sums, 4 and 5 are A, 6 and 7 are B. */
+/* Tiles 0 1 / 2 3 hold sums, 4 and 5 hold A, 6 and 7 hold B. */
 static void configure(int64_t rows)
 {
     uint8_t upper = (uint8_t)weft_min(rows, 16), lower = (uint8_t)(rows - upper);
@@ -170,7 +172,7 @@ static void configure(int64_t rows)
     struct config c = {.palette = 1,
                        .bytes = {64, 64, wide, wide, 64, wide, 64, 64},
                        .rows = {upper, upper, lower, lower, upper, lower, 16, 16}};
-    /* The intrinsics tell the compiler less than they read. */
+    /* The intrinsic does not declare all the memory it reads. */
     __asm__ volatile("" ::"r"(&c) : "memory");
     _tile_loadconfig(&c);
 }
@@ -178,16 +180,16 @@ static void configure(int64_t rows)
 /* Two tiles of A over some steps. */
 struct strip {
     const char *upper, *lower;
-    int64_t stride, step; /* bytes from row to row and from step to step */
+    int64_t stride, step; /* strides in bytes between rows and between steps */
     int64_t steps;
 };
 
-/* A finished block on its way out. It leaves row by row between the steps of the next one: the tile unit and the vector
- * units then work at the same time. */
+/* A finished block that is being stored. It is stored row by row between the steps of the next block, so that the tile
+ * unit and the vector units work at the same time. */
 struct leaving {
     const float *sum;
     int64_t row, rows, column, columns;
-    int64_t pace; /* rows between two steps */
+    int64_t pace; /* rows stored between two steps */
 };
 
 static inline __attribute__((always_inline)) void leave(const struct weft_dnn_job *job, struct leaving *l, int64_t rows)
@@ -260,11 +262,11 @@ struct work {
     const struct weft_dnn_job *job;
     int64_t row0, row1, panel0, panel1;
     int64_t depth0, depth1; /* the chunk */
-    float *sums;            /* 32 x 32 of each block, one after the other; only one when there is one chunk */
-    char *a;                /* packed rows: the whole chunk (outer), or the last step when it is not a whole one */
+    float *sums;            /* 32 x 32 sums of each block in order; of one block only if there is one chunk */
+    char *a;                /* packed rows: the whole chunk (outer), or a partial last step */
 };
 
-/* Copies what cannot be read where it lies: a step after the other, so that lines across are read along. */
+/* Copies the parts of A that cannot be read in place, step by step, so that memory is read in order. */
 static void pack_a(const struct work *w)
 {
     const struct weft_dnn_matrix *a = &w->job->a;
@@ -292,7 +294,7 @@ static void strips(const struct work *w, int64_t row, struct strip *body, struct
     *body = (struct strip){rows, rows + 32 * a->stride, 2 * a->stride, 64, a->across ? 0 : depth / STEP};
 }
 
-/* A line of output that is not at hand when it is written holds up everything behind it: ask for it a block ahead. */
+/* Prefetches an output block ahead of time: a store that misses the cache would stall everything after it. */
 static inline void prefetch_out(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t column)
 {
     int64_t size = job->out_dtype == WEFT_BF16 ? 2 : 4;
@@ -379,9 +381,9 @@ const struct weft_dnn_engine weft_dnn_amx = {
     .blocks = BLOCKS,
     .panel = BLOCK,
     .panels = PANELS,
-    .tiles_outer = 2, /* each packs its part of dY and streams X: few large ones */
-    .edge = 64,       /* reading a row or a column from the third-level cache */
-    .grain = 1 << 20, /* some two microseconds; a tile of work sets up the tile registers and ends unoverlapped */
+    .tiles_outer = 2, /* each tile packs its part of dY and streams X, so few large tiles are best */
+    .edge = 64,       /* cost of reading a row or column from the third-level cache */
+    .grain = 1 << 20, /* about two microseconds, as every tile sets up tile registers and ends unoverlapped */
     .pack_depth = STEP,
     .plan = plan,
     .pack = pack,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * tile_attention_amx.c - AMX products of small blocks, for an op that works between two of them.
+ * tile_attention_amx.c - small-block matmuls on AMX, for an op that computes something between two of them.
  *
  * Nothing is planned, cut or booked here: operands are blocks in the caller's cache, padded by the caller to whole
- * tiles, so there are no edges. The kernel is 2 x 2 tiles of sums, as in tile_amx.c; what is left over of rows or
- * columns goes one tile wide. Each element is one chain over the depth in steps of 32, so its bits know neither the
- * blocking nor its neighbours.
+ * tiles, so there are no edges. The kernel is 2 x 2 tiles of sums, as in tile_amx.c; remaining rows or columns are one
+ * tile wide. Each element is one chain over the depth in steps of 32, so its bits depend neither on the blocking nor on
+ * its neighbours.
  */
 #include "dnn/amx.h"
 #include "dnn/engine.h"
@@ -22,25 +22,25 @@ static void begin(void)
         config.bytes[t] = 64;
         config.rows[t] = 16;
     }
-    /* The intrinsics tell the compiler less than they read. */
+    /* The intrinsic does not declare all the memory it reads. */
     __asm__ volatile("" ::"r"(&config) : "memory");
     _tile_loadconfig(&config);
 }
 
 static void end(void) { _tile_release(); }
 
-/* ---- products */
+/* ---- matmuls */
 
 struct operands {
     int64_t steps;
     const char *a, *b;
-    int64_t a_stride, panel; /* bytes from row to row of a, and from panel to panel of b */
+    int64_t a_stride, panel; /* strides in bytes between rows of a and between panels of b */
     float *c;
     int64_t c_stride;
     bool add;
 };
 
-/* Tiles 0 1 / 2 3 are sums, 4 and 5 are a, 6 and 7 are b. */
+/* Tiles 0 1 / 2 3 hold sums, 4 and 5 hold a, 6 and 7 hold b. */
 static inline __attribute__((always_inline)) void block(const struct operands *o, int64_t row, int64_t column, bool low,
                                                         bool right)
 {
@@ -85,7 +85,7 @@ static inline __attribute__((always_inline)) void block(const struct operands *o
         _tile_stored(3, c + c_tile + TILE, c_stride);
 }
 
-/* Depth 64 and 32 columns, as nearly always: the four tiles of b stay, two rows of tiles of a pass by. */
+/* The usual case, depth 64 and 32 columns: four tiles of b stay loaded while two rows of tiles of a pass through. */
 static inline __attribute__((always_inline)) void strip(const struct operands *o, int64_t rows, int64_t column)
 {
     const char *a = o->a, *b = o->b + column / TILE * o->panel;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * tiles_pack_inl.h - packs operands of products of small blocks (struct weft_dnn_tiles).
+ * tiles_pack_inl.h - packs the operands of small-block matmuls (struct weft_dnn_tiles).
  *
- * Packers move 32-bit pairs: a right operand holds the pairs (2p, 2p+1) along the depth, so packing rows that lie
- * across the depth is a transposition of pairs, and packing rows that lie along it interleaves two rows.
+ * Packers move 32-bit pairs: a right operand holds the pairs (2p, 2p+1) along the depth, so packing x [width][depth] is
+ * a transposition of pairs, and packing x [depth][width] interleaves two rows.
  */
 #ifndef WEFT_DNN_TILES_PACK_H
 #define WEFT_DNN_TILES_PACK_H
@@ -14,8 +14,8 @@
 enum { TILE = 16, TILE_STEP = 32, TILE_BYTES = 1024 };
 
 #if defined(__AVX512F__)
-/* Transposes 16 x 16 pairs in four rounds: at distance D, bit D of the row's number changes places with bit D of the
- * lane's. */
+/* Transposes 16 x 16 pairs in four rounds: at distance D, bit D of the row index is exchanged with bit D of the lane
+ * index. */
 #define LANE(D, l) ((l) & (D) ? 16 + (l) - (D) : (l))
 #define LANES(D, x)                                                                                                    \
     LANE(D, 0) + x, LANE(D, 1) + x, LANE(D, 2) + x, LANE(D, 3) + x, LANE(D, 4) + x, LANE(D, 5) + x, LANE(D, 6) + x,    \
@@ -29,7 +29,7 @@ enum { TILE = 16, TILE_STEP = 32, TILE_BYTES = 1024 };
             v[i + (D)] = __builtin_shufflevector(low, high, LANES(D, (D)));                                            \
         }
 
-/* A square of 16 x 16 pairs; strides in bytes. */
+/* Transposes a square of 16 x 16 pairs; strides are in bytes. */
 static inline void transpose_pairs(char *to, int64_t to_stride, const char *from, int64_t from_stride)
 {
     vu v[16];
@@ -46,7 +46,7 @@ static inline void transpose_pairs(char *to, int64_t to_stride, const char *from
 #undef LANES
 #undef ROUND
 
-/* Pairs of two rows at 32 columns, as sixteen and sixteen. */
+/* Interleaves 32 columns of two rows into two vectors of sixteen pairs. */
 static inline void interleave_rows(char *low, char *high, const uint16_t *x, int64_t stride)
 {
     typedef uint16_t vw __attribute__((vector_size(64)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * parity.c - see parity.h. The other side is parity.py, which is part of the program.
+ * parity.c - see parity.h. The reference side is parity.py, which is embedded in the program.
  */
 #include "export/parity.h"
 #include "base/embed.h"
@@ -20,7 +20,7 @@ enum { LENGTH = 64, NUDGES = 8, NOT_INSTALLED = 77 };
 
 extern char **environ;
 
-/* ---- our side */
+/* ---- Weft's side */
 
 struct side {
     const struct weft_nn *model;
@@ -35,7 +35,7 @@ static void draw_tokens(struct side *s)
         s->tokens[i] = (int32_t)weft_below(1, (uint64_t)i, (uint64_t)s->vocab);
 }
 
-/* The logits of the model as it is now. */
+/* Computes the logits of the model in its current state. */
 static enum weft_status run(const struct side *s, struct weft_net *net, struct weft_exec *exec, float *logits)
 {
     weft_net_bind(net, exec, s->model, NULL);
@@ -54,7 +54,7 @@ static void nudge(struct weft_params *p, const float *from, uint64_t draw)
         p->weights[i] = from[i] * (weft_below(draw, (uint64_t)i, 2) ? 1 + 0x1p-18F : 1 - 0x1p-18F);
 }
 
-/* Raises change[t] to the largest difference of the logits of token t from what they were, as a part of the largest. */
+/* Raises change[t] to the largest change of the logits of token t, relative to the largest logit. */
 static void note_changes(const struct side *s, const float *other, float *change)
 {
     float largest = 1;
@@ -85,7 +85,7 @@ static enum weft_status run_nudged(struct side *s, struct weft_params *p, struct
     return status;
 }
 
-/* Writes tokens, their logits, and by how much rounding changes the logits of each token. */
+/* Writes tokens, their logits, and the change of each token's logits caused by rounding. */
 static enum weft_status write_side(struct weft_nn *model, struct side *s, FILE *to)
 {
     struct weft_net net = {0};
@@ -129,7 +129,7 @@ static enum weft_status write_logits(struct weft_nn *model, int64_t length, FILE
     return status;
 }
 
-/* ---- their side */
+/* ---- the reference side */
 
 /* Starts a command whose output can be read from *from; returns 0 or the reason why not. */
 static int start(char *const words[], pid_t *pid, FILE **from)
@@ -150,7 +150,7 @@ static int start(char *const words[], pid_t *pid, FILE **from)
     return error;
 }
 
-/* The last line that it prints. */
+/* Reads the last line that it prints. */
 static int finish(pid_t pid, FILE *from, char line[512])
 {
     char next[512];
@@ -180,7 +180,7 @@ static enum weft_status read_answer(const char *line, struct weft_parity *p)
     p->agree = agree;
     p->unclear = unclear;
     json_decref(root);
-    return good ? WEFT_OK : FAIL(WEFT_CHECK, "the other program did not say what it computed: %.200s", line);
+    return good ? WEFT_OK : FAIL(WEFT_CHECK, "the other program did not report a result: %.200s", line);
 }
 
 static enum weft_status ask(const struct weft_nn *model, const char *format, const char *path, const char *file,
@@ -208,7 +208,7 @@ static enum weft_status ask(const struct weft_nn *model, const char *format, con
         return WEFT_OK;
     }
     return code == 0 ? read_answer(line, p)
-                     : FAIL(WEFT_CHECK, "the other program could not run what was exported (%s)", words[0]);
+                     : FAIL(WEFT_CHECK, "the other program could not run the exported model (%s)", words[0]);
 }
 
 enum weft_status weft_parity_check(struct weft_nn *model, const char *format, const char *path,

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Compares the logits of an exported model, as another program computes them, with Weft's.
+"""Compares the logits that a different program computes from an exported model with Weft's.
 
     parity.py FORMAT PATH FILE LENGTH VOCAB
 
-FILE has the tokens, int32 [LENGTH], Weft's logits of them, float32 [LENGTH, VOCAB], and by how much of the largest logit those
-of each token change when the weights are rounded differently, float32 [LENGTH]. Tokens that change by more than the limit are
-not compared. Prints one JSON object. If the other program is not installed, prints what is missing and exits with 77.
+FILE has the tokens, int32 [LENGTH], their logits by Weft, float32 [LENGTH, VOCAB], and the change of each token's logits,
+relative to the largest logit, when the weights are rounded differently, float32 [LENGTH]. Tokens that change by more than
+half the limit are not compared. Prints one JSON object. If the other program is not installed, prints what is missing and
+exits with 77.
 """
 import sys
 
-sys.path = [folder for folder in sys.path if folder]  # nothing is imported from the current folder
+sys.path = [folder for folder in sys.path if folder]  # do not import from the current folder
 import json
 
 
@@ -21,7 +22,7 @@ def hf(path, tokens):
     transformers.utils.logging.disable_progress_bar()
     model = transformers.AutoModelForCausalLM.from_pretrained(path, trust_remote_code=True, dtype=torch.float32).eval()
     ids, half = torch.tensor([tokens]), len(tokens) // 2
-    with torch.no_grad():  # half of them at once, the others one by one
+    with torch.no_grad():  # the first half in one pass, the others one by one
         out = model(ids[:, :half], use_cache=True)
         logits = [out.logits]
         for t in range(half, len(tokens)):
@@ -36,7 +37,7 @@ def onnx(path, tokens):
 
     session = onnxruntime.InferenceSession(path + "/model.onnx", providers=["CPUExecutionProvider"])
     state = {}
-    for value in session.get_inputs():  # nothing has been seen: what the caller chooses is 0, but for the batch
+    for value in session.get_inputs():  # empty state: dimensions chosen by the caller are 0, except the batch
         if value.name.startswith("past_key_values."):
             shape = [1] + [d if isinstance(d, int) else 0 for d in value.shape[1:]]
             state[value.name] = np.zeros(shape, np.float32)
@@ -62,7 +63,8 @@ def gguf(path, tokens):
     return "llama-cpp-python " + llama_cpp.__version__, np.array(model.scores[: len(tokens)])
 
 
-PROGRAMS = {"hf": (hf, 1e-4), "onnx": (onnx, 1e-4), "gguf": (gguf, 1e-3)}  # and how far a logit may be off, as a part of the largest if that is above 1
+# with the limit of a logit's difference, relative to the largest logit if that is above 1
+PROGRAMS = {"hf": (hf, 1e-4), "onnx": (onnx, 1e-4), "gguf": (gguf, 1e-3)}
 
 
 def compare(program, theirs, ours, change, limit):

@@ -3,7 +3,7 @@
  * autodiff.c - reverse-mode differentiation: visits nodes in reverse order and propagates gradients to their inputs.
  *
  * Gradients of one value from several users are summed in the reverse of the graph's order. Such sums are f32; other
- * gradients have the value's dtype. A param's gradient is a buffer of the host that every run accumulates into, so
+ * gradients have the value's dtype. A param's gradient is a host buffer that every run accumulates into, so
  * micro-batches are summed without an extra pass. Accumulating kernels add to it directly; a gradient that is a
  * separate value (of a view, of a product) is added by one node.
  */

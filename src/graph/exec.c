@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * exec.c - running: bind memory, set counts, walk the steps. Nothing here allocates after weft_exec_create.
+ * exec.c - runs a planned graph: binds memory, sets counts, executes the steps. Nothing here allocates after
+ * weft_exec_create.
  */
 #include "graph/internal.h"
 
@@ -53,7 +54,7 @@ void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *da
 {
     const struct weft_graph *g = exec->graph;
     assert(v->kind == WEFT_PARAM || v->kind == WEFT_GRAD || v->kind == WEFT_STATE);
-    for (int i = 0; i < g->value_count; i++) /* views and updates of bound memory have none of their own */
+    for (int i = 0; i < g->value_count; i++) /* views and updates of bound memory share it */
         if (weft_value_root(g->values[i]) == v)
             exec->tensors[i].data = data;
 }
@@ -79,7 +80,7 @@ struct weft_tensor *weft_exec_tensor(struct weft_exec *exec, const struct weft_v
 
 size_t weft_exec_bytes(const struct weft_exec *exec) { return exec->bytes; }
 
-/* What storage in the graph's own dtypes does to results. */
+/* Rounds results as storing them in the graph's dtypes would. */
 static void round_results(struct weft_exec *exec, const struct weft_node *node)
 {
     struct weft_value *list[MAX_TOUCHED];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * graph.c - building: symbols, values, nodes, and the checks that ops rely on.
+ * graph.c - builds graphs: symbols, values, nodes, and the checks that ops rely on.
  */
 #include "graph/internal.h"
 
@@ -59,7 +59,7 @@ void *weft_graph_alloc(struct weft_graph *g, size_t bytes)
     return memory;
 }
 
-/* A copy that lives as long as the graph; NULL if there is no memory, and the graph has failed. */
+/* Returns a copy that lives as long as the graph; if out of memory, fails the graph and returns NULL. */
 static const char *copy_name(struct weft_graph *g, const char *name)
 {
     const char *copy = weft_arena_print(&g->arena, "%s", name);
@@ -341,9 +341,48 @@ enum weft_status weft_node_output(struct weft_node *node, int o, enum weft_dtype
     return WEFT_OK;
 }
 
+void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FILE *to)
+{
+    fprintf(to, "%s[", weft_dtype_name(v->dtype));
+    for (int i = 0; i < v->shape.ndim; i++) {
+        struct weft_dim d = v->shape.dim[i];
+        if (i)
+            fputs(", ", to);
+        if (d.symbol && d.times != 1)
+            fprintf(to, "%lld*", (long long)d.times);
+        if (d.symbol)
+            fputs(g->symbols[d.symbol].name, to);
+        else
+            fprintf(to, "%lld", (long long)d.times);
+    }
+    fputc(']', to);
+}
+
+/* Writes "; inputs: %3 bf16[rows, 64], blocks.0.ffn.fc f32[256, 64]". */
+static void describe_inputs(const struct weft_node *node, char *text, size_t size)
+{
+    FILE *to = fmemopen(text, size, "w");
+    int count = 0;
+    text[0] = '\0';
+    for (int i = 0; to && i < WEFT_MAX_ARGS; i++) {
+        const struct weft_value *v = node->in[i];
+        if (!v)
+            continue;
+        fputs(count++ ? ", " : "; inputs: ", to);
+        if (v->name)
+            fprintf(to, "%s ", v->name);
+        else
+            fprintf(to, "%%%d ", v->id);
+        weft_shape_print(node->graph, v, to);
+    }
+    if (to)
+        fclose(to);
+    text[size - 1] = '\0';
+}
+
 enum weft_status weft_node_fail(const struct weft_node *node, const char *format, ...)
 {
-    char text[400];
+    char text[400], inputs[400];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -351,7 +390,8 @@ enum weft_status weft_node_fail(const struct weft_node *node, const char *format
     char where[64] = "";
     if (node->label >= 0)
         snprintf(where, sizeof where, " in layer %d", node->label);
-    return FAIL(WEFT_INVALID, "%s (node %d%s): %s", node->op->name, node->index, where, text);
+    describe_inputs(node, inputs, sizeof inputs);
+    return FAIL(WEFT_INVALID, "%s (node %d%s): %s%s", node->op->name, node->index, where, text, inputs);
 }
 
 static int collect(struct weft_value *list[], int count, struct weft_value *const *from)

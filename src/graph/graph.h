@@ -50,8 +50,8 @@ struct weft_value {
     size_t packed_bytes; /* not 0: an opaque layout of this many bytes on the fast path (see ops/pack) */
     int id;
     struct weft_node *node;    /* producer; NULL for inputs, params, grads, states */
-    struct weft_value *grad;   /* of params and differentiated inputs, after weft_graph_backward */
-    struct weft_value *latest; /* of a state: its value after the updates emitted so far, NULL before the first */
+    struct weft_value *grad;   /* gradient of params and differentiated inputs, after weft_graph_backward */
+    struct weft_value *latest; /* a state's value after the updates emitted so far, NULL before the first */
     bool wants_grad;           /* params, and inputs whose gradient a check needs */
     bool is_output;
 };
@@ -65,13 +65,13 @@ struct weft_node {
     const void *attr;
     int index;
     int label; /* set by weft_graph_label, e.g. the layer; -1: none */
-    int group; /* set by weft_graph_group: whose FLOPs it has; 0 unless set */
+    int group; /* set by weft_graph_group, for counting FLOPs; 0 unless set */
     struct weft_graph *graph;
     struct weft_value *in[WEFT_MAX_ARGS], *out[WEFT_MAX_ARGS], *gout[WEFT_MAX_ARGS], *gin[WEFT_MAX_ARGS];
 };
 
-/* The two ops that differentiation emits, passed in so that this room never names an op: a constant, and a + b, whose
- * backward kernel accumulates gout[0] into gin[0]. */
+/* The two ops that differentiation emits: a constant, and a + b, whose backward kernel accumulates gout[0] into gin[0].
+ * They are passed in so that this room never names an op. */
 struct weft_fill {
     double value;
     struct weft_shape shape;
@@ -85,8 +85,8 @@ enum weft_status weft_graph_status(const struct weft_graph *g);
 enum weft_dtype weft_graph_compute(const struct weft_graph *g);
 void *weft_graph_alloc(struct weft_graph *g, size_t bytes); /* from the graph's arena, zeroed */
 
-/* A symbol such as "rows" or "sequences". A second call with the same name returns the same symbol and keeps the larger
- * maximum. */
+/* Returns a symbol such as "rows" or "sequences". A second call with the same name returns the same symbol and keeps
+ * the larger maximum. */
 int weft_graph_symbol(struct weft_graph *g, const char *name, int64_t max);
 static inline struct weft_dim weft_fixed(int64_t n) { return (struct weft_dim){0, n}; }
 static inline struct weft_dim weft_times(int symbol, int64_t times) { return (struct weft_dim){symbol, times}; }
@@ -94,26 +94,27 @@ static inline struct weft_dim weft_times(int symbol, int64_t times) { return (st
     ((struct weft_shape){(int)(sizeof((struct weft_dim[]){__VA_ARGS__}) / sizeof(struct weft_dim)), {__VA_ARGS__}})
 bool weft_dim_same(struct weft_dim a, struct weft_dim b);
 bool weft_shape_same(const struct weft_shape *a, const struct weft_shape *b);
-/* The product of all dimensions but the last (`rows`), and the last (`width`, always fixed). */
+/* Return the product of all dimensions but the last (`rows`), and the last dimension (`width`, always fixed). */
 struct weft_dim weft_shape_rows(const struct weft_shape *s);
 int64_t weft_shape_width(const struct weft_shape *s);
 
 struct weft_value *weft_graph_input(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s);
 struct weft_value *weft_graph_param(struct weft_graph *g, const char *name, struct weft_shape s);
-/* Any float dtype (f64 in a reference execution). Never differentiated; nodes that read it never run in prepare. */
+/* A state can have any float dtype (f64 in a reference execution). It is never differentiated, and nodes that read it
+ * never run in prepare. */
 struct weft_value *weft_graph_state(struct weft_graph *g, const char *name, enum weft_dtype dtype, struct weft_shape s);
-/* Fails the graph: builders return NULL from here on, and compiling it returns the first error. */
+/* Makes the graph fail: from now on builders return NULL, and compiling the graph returns the first error. */
 void weft_graph_fail(struct weft_graph *g, enum weft_status status);
 void weft_graph_output(struct weft_graph *g, struct weft_value *v); /* readable after a run */
 /* Lets the fast path reuse the memory of inputs during a run. Checks use it: running in place on an input is the
  * strictest test of in-place kernels. */
 void weft_graph_consume_inputs(struct weft_graph *g);
-/* For the nodes emitted from here on, and those of their derivatives. A group is less than WEFT_MAX_GROUPS; the call
- * returns the one before. */
+/* Set the label or group of nodes emitted from now on and of their derivatives. A group is below WEFT_MAX_GROUPS;
+ * weft_graph_group returns the previous one. */
 void weft_graph_label(struct weft_graph *g, int label);
 enum { WEFT_MAX_GROUPS = 8 };
 int weft_graph_group(struct weft_graph *g, int group);
-/* All values in order of their ids, and all nodes in the order in which they run; returns the count. */
+/* Point to all values in order of their ids, or to all nodes in execution order; return their number. */
 int weft_graph_values(const struct weft_graph *g, struct weft_value *const **values);
 int weft_graph_nodes(const struct weft_graph *g, struct weft_node *const **nodes);
 int64_t weft_graph_symbol_max(const struct weft_graph *g, int symbol);
@@ -130,11 +131,12 @@ enum weft_status weft_node_fail(const struct weft_node *node, const char *format
 
 /* Emits the backward pass of a scalar. Afterwards param->grad is set for every param the loss depends on. */
 enum weft_status weft_graph_backward(struct weft_graph *g, struct weft_value *loss);
-/* The same for several values at once, each with its own cotangent (an input of its shape): the derivative of
- * sum over o of <values[o], seeds[o]>. Checks use it to differentiate an op that is not a loss. */
+/* Like weft_graph_backward, but differentiates several values together, each with its own cotangent (an input of its
+ * shape): the derivative of sum over o of <values[o], seeds[o]>. Checks use it to differentiate an op that is not a
+ * loss. */
 enum weft_status weft_graph_backward_from(struct weft_graph *g, int count, struct weft_value *const *values,
                                           struct weft_value *const *seeds);
-/* The gradient of a param or of an input with wants_grad; NULL if nothing depends on it. */
+/* Returns the gradient of a param or of an input with wants_grad; NULL if nothing depends on it. */
 struct weft_value *weft_graph_gradient(const struct weft_value *v);
 
 /* Marks v to be recomputed in the backward pass instead of being kept for it: useful if v is large and cheap to compute
@@ -155,9 +157,10 @@ bool weft_grad_wanted(struct weft_grads *grads, int i);
 struct weft_value *weft_grad_partial(struct weft_grads *grads, int i);
 void weft_grad_add(struct weft_grads *grads, int i, struct weft_value *gradient);
 void weft_grad_set(struct weft_grads *grads, int i, struct weft_value *gradient);
-/* A buffer to accumulate into: the param's own gradient, or a zeroed value. For ops that emit accumulating nodes. */
+/* Returns a buffer to accumulate into: the param's own gradient, or a zeroed value. For ops that emit accumulating
+ * nodes. */
 struct weft_value *weft_grad_accumulator(struct weft_grads *grads, int i);
-/* f32 if gradients of several users are summed, else the value's own dtype. */
+/* Returns f32 if gradients of several users are summed, else the value's own dtype. */
 enum weft_dtype weft_grad_dtype(struct weft_grads *grads, int i);
 /* Emits this op's backward node with the given gin targets (NULL: gradient not needed). */
 struct weft_node *weft_grad_emit(struct weft_grads *grads, struct weft_value *const *gout,
@@ -165,54 +168,54 @@ struct weft_node *weft_grad_emit(struct weft_grads *grads, struct weft_value *co
 
 /* ---- planning and running (plan.c, exec.c) */
 
-/* WEFT_REFERENCE runs the reference kernels with every float as f64. WEFT_ROUNDED also rounds each result to the dtype
- * the graph gives it, and operands where a kernel rounds them: all else is exact. WEFT_GUARDED runs the fast kernels,
- * but no two values share memory and all lie between guard bytes (NaN when read as floats). WEFT_UNBACKED is planned
- * and counted like WEFT_FAST but has no memory and cannot run: for models larger than the machine. */
+/* WEFT_REFERENCE runs the reference kernels with every float as f64. WEFT_ROUNDED also rounds each result to its dtype
+ * in the graph, and the operands that a kernel rounds; everything else is exact. WEFT_GUARDED runs the fast kernels,
+ * but no two values share memory and each is surrounded by guard bytes (NaN when read as floats). WEFT_UNBACKED is
+ * planned and counted like WEFT_FAST but has no memory and cannot run: for models larger than the machine. */
 enum weft_mode { WEFT_FAST, WEFT_UNBACKED, WEFT_GUARDED, WEFT_REFERENCE, WEFT_ROUNDED };
 static inline bool weft_mode_is_reference(enum weft_mode mode) { return mode >= WEFT_REFERENCE; }
 struct weft_exec;
 
-/* It runs on weft_threads() threads, as many as the calling thread has now: scratch is planned for these. */
+/* Plans the graph for weft_threads() threads, as set for the calling thread now; it always runs on that many. */
 enum weft_status weft_exec_create(struct weft_exec **exec, struct weft_graph *g, enum weft_mode mode);
-/* The same beside another of the same mode: what both prepare from parameters of the same names alone is prepared by
- * the other only, which must be prepared first and outlive it. */
+/* Like weft_exec_create, in the mode of `other`. Values that both would prepare, computed only from parameters of the
+ * same names, are read from `other`, which must be prepared first and must outlive *exec. */
 enum weft_status weft_exec_create_beside(struct weft_exec **exec, struct weft_graph *g, const struct weft_exec *other);
 void weft_exec_free(struct weft_exec *exec);
 /* Sets the memory of a param, grad or state: params and grads f32, states their dtype; f64 in a reference execution. */
 void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *data);
 void weft_exec_count(struct weft_exec *exec, int symbol, int64_t count);
-/* Run-time shape and memory of any value. Values that are neither inputs nor outputs may have been overwritten. */
+/* Returns the run-time shape and memory of a value. Values other than inputs and outputs may have been overwritten. */
 struct weft_tensor *weft_exec_tensor(struct weft_exec *exec, const struct weft_value *v);
 enum weft_status weft_exec_prepare(struct weft_exec *exec); /* after every change of a param */
 enum weft_status weft_exec_run(struct weft_exec *exec);
-/* Runs, and calls fn after each step of it, with the step's number. */
+/* Runs the graph and calls fn after each step, with the step's index. */
 typedef void weft_step_fn(void *context, int step);
 enum weft_status weft_exec_run_watched(struct weft_exec *exec, weft_step_fn *fn, void *context);
-/* The last step of a run that writes a value; -1: none does. */
+/* Returns the last step of a run that writes v; -1 if none does. */
 int weft_exec_last_write(const struct weft_exec *exec, const struct weft_value *v);
-size_t weft_exec_bytes(const struct weft_exec *exec); /* of the one buffer */
-/* After guarded runs: the name of the first value or scratch with overwritten guard bytes, or NULL. */
+size_t weft_exec_bytes(const struct weft_exec *exec); /* size of its buffer */
+/* Returns, after guarded runs, the name of the first value or scratch with overwritten guard bytes, or NULL. */
 const char *weft_exec_overrun(const struct weft_exec *exec);
 
 /* ---- inspecting (inspect.c, profile.c, print.c) */
 
-/* Prepares and runs again, step by step, and describes the first value that is not finite; returns false if there
- * is none. Write the inputs again before the call; gradients are accumulated as in any run. */
+/* Prepares and runs again, step by step, and describes the first non-finite value; returns false if there is none.
+ * Write the inputs again before the call; gradients are accumulated as in any run. */
 bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size);
-/* Likewise for two graphs side by side: the first value in which they differ, and both of its numbers; or the first
- * node that only one of them has, where the numbers are NaN. */
+/* Likewise runs two graphs in lockstep and describes the first element in which they differ, with its values in both in
+ * value[]; or the first node that only one of them has, with NaN in value[]. */
 bool weft_exec_find_difference(struct weft_exec *a, struct weft_exec *b, char *text, size_t size, double value[2]);
 
-/* Time, FLOPs and bytes per op since profiling was enabled, as a table ordered by time. */
+/* Turn profiling on or off, and print a table of time, FLOPs and bytes per op since then, ordered by time. */
 void weft_exec_profile(struct weft_exec *exec, bool on);
 void weft_exec_profile_print(const struct weft_exec *exec, FILE *to);
-/* FLOPs and bytes of one run at the current counts. */
+/* Returns the FLOPs and bytes of one run at the current counts. */
 struct weft_cost weft_exec_cost(const struct weft_exec *exec);
-/* FLOPs of an op's nodes alone, and of each group of nodes. */
+/* Return the FLOPs of one op's nodes, and of each group of nodes. */
 double weft_exec_flops_of(const struct weft_exec *exec, const struct weft_op *op);
 void weft_exec_flops_by_group(const struct weft_exec *exec, double flops[WEFT_MAX_GROUPS]);
-/* The matrix products of one run at the current counts; writes at most `room` and returns the total number. */
+/* Lists the matmuls of one run at the current counts; writes at most `room` of them and returns their number. */
 int weft_exec_products(const struct weft_exec *exec, struct weft_product *list, int room);
 void weft_graph_print(const struct weft_graph *g, FILE *to);
 void weft_graph_print_dot(const struct weft_graph *g, FILE *to);

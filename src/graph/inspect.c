@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * inspect.c - finds the first value, in execution order, that is not finite, or in which two executions differ.
+ * inspect.c - finds, in execution order, the first value that is non-finite or that differs between two executions.
  *
  * By the end of a run a NaN, an infinity or a difference has spread to nearly everything that depends on it, and the
- * memory of the first one may have been reused. So the steps run again, one by one, and the outputs of each are looked
- * at before the next one starts: the same inputs give the same bits. In-place steps need no special care, since there
- * was nothing to find in their input.
+ * memory of the first one may have been reused. So the steps run again one by one, and the outputs of each are
+ * inspected before the next one starts: the same inputs give the same bits. In-place steps need no special care,
+ * because their input has already been inspected.
  */
 #include "graph/internal.h"
 
@@ -99,7 +99,7 @@ bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size)
         weft_exec_step(exec, &exec->prepare[s]);
         found = find_after(exec, exec->prepare[s].node, &first);
     }
-    (void)weft_deferred(); /* of a kernel that failed: there is nothing to look at */
+    (void)weft_deferred(); /* a failed kernel leaves nothing to inspect */
     weft_threads_leave(&scope);
     if (found)
         describe(exec, &first, "is not finite", text, size);
@@ -136,7 +136,7 @@ static bool differ_after(const struct weft_exec *a, const struct weft_exec *b, c
     return false;
 }
 
-/* Steps of both, one by one. Where the graphs are not alike, one of the steps has no partner: that is the place. */
+/* Runs the steps of both in lockstep. If the graphs differ, the first step without a counterpart is the difference. */
 static bool compare_steps(struct weft_exec *a, struct weft_exec *b, bool prepare, char *text, size_t size,
                           double value[2])
 {

@@ -17,7 +17,7 @@ struct symbol {
 struct weft_graph {
     struct weft_arena arena;
     enum weft_status status;
-    char message[512]; /* of the first failure */
+    char message[1024]; /* message of the first failure */
     enum weft_dtype compute;
     struct weft_arithmetic arithmetic;
     struct symbol symbols[MAX_SYMBOLS]; /* [0]: no symbol */
@@ -38,12 +38,12 @@ struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node);
 bool weft_graph_append_unchecked(struct weft_graph *g, struct weft_node *node); /* for rebuilding the list */
 
-/* Every value a node reads, or writes, in a fixed order; returns the count. */
+/* List the values that a node reads or writes, in a fixed order; return the count. */
 enum { MAX_TOUCHED = 4 * WEFT_MAX_ARGS };
 int weft_node_reads(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED]);
 int weft_node_writes(const struct weft_node *node, struct weft_value *list[MAX_TOUCHED]);
 
-/* The value that owns v's memory: follows views and updates of a state. */
+/* Returns the value that owns v's memory: follows views and updates of a state. */
 const struct weft_value *weft_value_root(const struct weft_value *v);
 bool weft_value_is_bound(const struct weft_value *v); /* its memory belongs to the host */
 bool weft_node_reads_state(const struct weft_node *node);
@@ -58,6 +58,9 @@ struct piece {    /* a range of the buffer, live from step `first` to step `last
     int first, last;
     const char *name;
 };
+
+/* Prints "bf16[rows, 64]" (graph.c). */
+void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FILE *to);
 
 /* Assigns offsets so that pieces that are live at the same time do not overlap; *total is the size of the buffer. */
 enum weft_status weft_pieces_assign_offsets(struct piece *pieces, int count, struct weft_arena *arena, size_t *total);
@@ -83,14 +86,14 @@ struct weft_exec {
     struct piece *pieces;
     int piece_count;
     bool profiling;
-    bool *kept;                    /* by value: prepared here, and kept for runs */
-    const struct weft_exec *other; /* not NULL: prepares what both would (see borrow.c) */
+    bool *kept;                    /* by value id: prepared here and kept for runs */
+    const struct weft_exec *other; /* prepares the values that both would prepare (see borrow.c); NULL: none */
 };
 
 enum { GUARD = 128 }; /* guarded execution: bytes before each piece, and at least as many after it */
 
 enum weft_status weft_exec_plan(struct weft_exec *exec);
-/* The value of `exec` that holds what a node would prepare from parameters alone, or NULL (borrow.c). */
+/* Returns the value of `exec` that holds what a node would prepare from parameters alone, or NULL (borrow.c). */
 const struct weft_value *weft_exec_prepared(const struct weft_exec *exec, const struct weft_node *node);
 void weft_exec_step(struct weft_exec *exec, struct step *step);
 

@@ -2,9 +2,9 @@
  *
  * offsets.c - assigns buffer offsets to pieces with lifetimes.
  *
- * Pieces are placed in order of falling size, each at the lowest offset where it overlaps no placed piece that is live
- * at the same time. This is not optimal (the problem is two-dimensional bin packing), but within a few per cent of the
- * largest number of bytes live at once.
+ * Pieces are placed in order of descending size, each at the lowest offset where it overlaps no placed piece that is
+ * live at the same time. This is not optimal (the problem is two-dimensional bin packing), but within a few per cent of
+ * the maximum number of bytes that are live at the same time.
  */
 #include "graph/internal.h"
 

@@ -8,12 +8,12 @@
  * Invariants a kernel may rely on, and must keep:
  *  - It runs only after `shape` and `plan` succeeded: it cannot fail, allocates nothing, and accesses only the tensors
  *    of its call and the scratch memory it booked.
- *  - Dimensions in a call are run-time counts, at most those that `plan` saw. There may be zero rows.
+ *  - Dimensions in a call are run-time counts, at most the counts that `plan` saw. There may be zero rows.
  *  - The summation order of an output element depends only on reduction lengths, widths and dtypes: never on the number
  *    of rows, the row's index, or the number of threads.
  *  - Outputs are overwritten, except gradients listed in `accumulates`, which are added to.
- *  - `ref` sees every float tensor as f64 and is written in plain loops: it is the specification. If the call says so,
- *    it rounds to bf16 what the kernel rounds between its own products, too: that is part of the specification.
+ *  - `ref` sees every float tensor as f64 and is written in plain loops: it is the specification. If `rounds` is set in
+ *    the call, it also rounds to bf16 the intermediate results that the kernel rounds, which are part of it.
  */
 #ifndef WEFT_OP_H
 #define WEFT_OP_H
@@ -32,7 +32,7 @@ struct weft_grads;
  *   backward: reads gout[] and those in[] and out[] that the op's masks name (others are NULL), writes gin[] */
 struct weft_call {
     const void *attr; /* the node's attributes, as passed to weft_graph_emit */
-    bool rounds;      /* for ref: round what the kernel rounds to bf16 between its own products */
+    bool rounds;      /* for ref: round the intermediate results that the kernel rounds to bf16 */
     void *plan;       /* result of plan(), or NULL */
     const struct weft_tensor *in[WEFT_MAX_ARGS];
     struct weft_tensor *out[WEFT_MAX_ARGS];
@@ -43,7 +43,8 @@ struct weft_call {
     size_t local_stride;
 };
 
-/* What plan() books. Allocate `plan` with weft_arena_alloc(arena, ...): it lives as long as the executable graph. */
+/* Memory that plan() requests. Allocate `plan` with weft_arena_alloc(arena, ...): it lives as long as the executable
+ * graph. */
 struct weft_booking {
     struct weft_arena *arena;
     size_t scratch; /* bytes */
@@ -61,16 +62,16 @@ struct weft_kernel {
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
     void (*run)(const struct weft_call *call);
     void (*ref)(const struct weft_call *call);
-    /* Optional: FLOPs of this call. The graph counts bytes from the tensors. */
+    /* Optional: returns the FLOPs of this call. The graph counts bytes from the tensors. */
     double (*flops)(const struct weft_call *call);
-    /* Optional: the matrix products of this call, at most WEFT_MAX_PRODUCTS; returns the number. */
+    /* Optional: lists the matmuls of this call, at most WEFT_MAX_PRODUCTS; returns their number. */
     int (*products)(const struct weft_call *call, struct weft_product *list);
 };
 #define WEFT_MAX_PRODUCTS 8
 
 /* One size at which the harness tests an op. Each op gives n[] and x[] its own meaning: the comment above its table of
  * cases lists the entries in order. Unused entries are 0. Two conventions:
- *  - A case "inside" puts other ops before or after the op, so that gradients have its own dtype and it runs in place.
+ *  - A case "inside" puts other ops before or after the op, so that its gradients have its dtype and it runs in place.
  *  - Sizes named after a constant ("lanes+1", "tile-1", "chunk") are at or next to a boundary of the kernel. */
 struct weft_case {
     const char *name;
@@ -103,14 +104,15 @@ struct weft_op {
 
     int8_t inplace;      /* 1 + index of the input that out[0] may alias (same size), 0: none */
     int8_t inplace_grad; /* 1 + o: gin[0] may alias gout[o], 0: none */
-    bool is_view;        /* out[0] is in[0]'s memory with another shape; run is never called */
+    bool is_view;        /* out[0] is in[0]'s memory with a different shape; run is never called */
     bool updates;        /* out[0] is in[0]'s memory, a state that run changes; runs even if nothing reads out[0] */
 
     /* Writes the op as ONNX nodes; NULL: not supported by the exporter. */
     enum weft_status (*onnx)(const struct weft_node *node, void *writer);
 
     /* The harness: `build` builds a graph around the op for a case and marks its outputs with weft_graph_output. `fill`
-     * sets the content of an input and returns true; if it returns false, floats are normal numbers and integers 0. */
+     * sets the content of an input and returns true; if it returns false, floats are normally distributed and integers
+     * 0. */
     const struct weft_case *cases;
     int case_count;
     void (*build)(struct weft_graph *graph, const struct weft_case *c);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan.c - where everything lies: which nodes run when, how long each value lives, one buffer for all of it.
+ * plan.c - plans execution: the order of the nodes, the lifetime of each value, and one buffer for all of them.
  *
- * Time is the list of steps: first the ones that depend on parameters alone (prepare), then the others (run). A value
- * lives from the step that makes it to the last that reads it; inputs, outputs and prepared values that runs read live
- * on to the end. Values that share memory (views, work in place) are one storage. Scratch is a storage of one step.
+ * Time is the list of steps: first the steps that depend only on parameters (prepare), then the others (run). A value
+ * lives from the step that computes it to the last step that reads it; inputs, outputs and prepared values that runs
+ * read live to the end. Values that share memory (views, in-place results) are one storage. Scratch is a storage of one
+ * step.
  */
 #include "graph/internal.h"
 
@@ -17,16 +18,16 @@ struct storage {
     size_t bytes;
     int first, last; /* steps */
     int piece;
-    bool shared_ok; /* false for what the host reads or writes: nothing may be computed in place of it */
+    bool shared_ok; /* false if the host reads or writes it: nothing may then be computed in its place */
 };
 
 struct planner {
     struct weft_exec *exec;
-    struct weft_arena arena; /* gone when planning ends */
-    bool *alive, *early;     /* by node: somebody needs it; it depends on parameters alone */
+    struct weft_arena arena; /* freed when planning ends */
+    bool *alive, *early;     /* by node: its result is needed; it depends only on parameters */
     bool *prepared;          /* by value */
-    int *last;               /* by value: the step that touches it last */
-    int *storage_of;         /* by value, -1: none */
+    int *last;               /* by value: the last step that touches it */
+    int *storage_of;         /* by value; -1: none */
     struct storage *storages;
     int storage_count;
     struct step *steps; /* prepare, then run */
@@ -55,7 +56,7 @@ static enum weft_status value_bytes(const struct weft_exec *exec, const struct w
     return WEFT_OK;
 }
 
-/* Backward sweep: a node is alive when it writes an output, a gradient, a state, or something an alive node reads. */
+/* Backward sweep: a node is alive if it writes an output, a gradient, a state, or a value that an alive node reads. */
 static void find_alive(struct planner *p, bool *read)
 {
     const struct weft_graph *g = p->exec->graph;
@@ -73,7 +74,7 @@ static void find_alive(struct planner *p, bool *read)
     }
 }
 
-/* What the other execution keeps prepared already is not prepared again. */
+/* Skips the nodes whose values the other execution already keeps prepared. */
 static void borrow(struct planner *p)
 {
     const struct weft_graph *g = p->exec->graph;
@@ -134,8 +135,8 @@ static enum weft_status new_storage(struct planner *p, const struct weft_value *
     return WEFT_OK;
 }
 
-/* The last step that touches each value, with the end of time for what outlives a run. A view keeps what it looks at
- * alive: views are followed before anything asks how long a storage lives. */
+/* Finds the last step that touches each value; for values that outlive a run, the number of steps. A view keeps its
+ * input alive, so views are followed before any lifetime of a storage is used. */
 static void find_last_touches(struct planner *p)
 {
     const struct weft_graph *g = p->exec->graph;
@@ -167,8 +168,8 @@ static void touch(struct planner *p, const struct weft_value *v, int last)
         s->shared_ok = false;
 }
 
-/* Whether `to` may take the memory of `from` at step s: same size, nobody needs it afterwards, and the node itself
- * reads it only once (as another input it might be read after it was written over). */
+/* Returns whether `to` may take the memory of `from` at step s: same size, not needed afterwards, and the node reads it
+ * as one input only (a second input might be read after it was overwritten). */
 static bool may_share(const struct planner *p, const struct weft_value *from, const struct weft_value *to, int s)
 {
     if (p->exec->mode == WEFT_GUARDED || !from || !to || p->storage_of[from->id] < 0)
@@ -216,9 +217,9 @@ static enum weft_status assign_storages(struct planner *p)
                 continue;
             const struct weft_value *source = shared_source(p, p->steps[s].node, list[i], s);
             if (source && weft_value_is_bound(source))
-                continue; /* bound with it */
+                continue; /* shares the bound memory */
             if (source && p->storage_of[source->id] < 0) {
-                /* a view of what was borrowed */
+                /* a view of a borrowed value */
                 p->exec->tensors[list[i]->id].data = p->exec->tensors[source->id].data;
                 continue;
             }
@@ -259,7 +260,7 @@ static void link_call(struct weft_exec *exec, struct step *step)
     }
 }
 
-/* Asks every op what it needs, with all dimensions at their maxima, and books its scratch. */
+/* Calls every op's plan() with all dimensions at their maxima, and books its scratch. */
 static enum weft_status plan_ops(struct planner *p, int *scratch_piece, int *local_piece)
 {
     struct weft_exec *exec = p->exec;
@@ -296,7 +297,7 @@ static enum weft_status allocate(struct planner *p, const int *scratch_piece, co
 {
     struct weft_exec *exec = p->exec;
     TRY(weft_pieces_assign_offsets(exec->pieces, exec->piece_count, &p->arena, &exec->bytes));
-    TRY(weft_size_add(exec->bytes, GUARD, &exec->bytes)); /* a kernel one element too far is found, not killed */
+    TRY(weft_size_add(exec->bytes, GUARD, &exec->bytes)); /* overruns are detected instead of crashing */
     if (exec->mode == WEFT_UNBACKED)
         return WEFT_OK;
     exec->buffer = weft_pages_alloc(exec->bytes);
@@ -311,7 +312,7 @@ static enum weft_status allocate(struct planner *p, const int *scratch_piece, co
             exec->tensors[v].data = piece_start(exec, p->storages[p->storage_of[v]].piece);
     if (exec->mode != WEFT_GUARDED)
         return WEFT_OK;
-    memset(exec->buffer, 0xff, exec->bytes); /* NaN: a read of what nobody wrote shows in the result */
+    memset(exec->buffer, 0xff, exec->bytes); /* NaN: reads of unwritten memory show in the result */
     return WEFT_OK;
 }
 

@@ -4,23 +4,6 @@
  */
 #include "graph/internal.h"
 
-static void print_shape(const struct weft_graph *g, const struct weft_value *v, FILE *to)
-{
-    fprintf(to, "%s[", weft_dtype_name(v->dtype));
-    for (int i = 0; i < v->shape.ndim; i++) {
-        struct weft_dim d = v->shape.dim[i];
-        if (i)
-            fputs(", ", to);
-        if (d.symbol && d.times != 1)
-            fprintf(to, "%lld*", (long long)d.times);
-        if (d.symbol)
-            fputs(g->symbols[d.symbol].name, to);
-        else
-            fprintf(to, "%lld", (long long)d.times);
-    }
-    fputc(']', to);
-}
-
 static void print_value(const struct weft_value *v, FILE *to)
 {
     if (v->name)
@@ -44,7 +27,7 @@ void weft_graph_print(const struct weft_graph *g, FILE *to)
             fputs(i ? ", " : "", to);
             print_value(list[i], to);
             fputc(' ', to);
-            print_shape(g, list[i], to);
+            weft_shape_print(g, list[i], to);
         }
         fprintf(to, " = %s%s(", node->op->name, node->backward ? " backward" : "");
         count = weft_node_reads(node, list);
@@ -63,7 +46,8 @@ static bool is_drawn(const struct weft_node *node)
     return forward && !weft_value_is_fixed(node->out[0]);
 }
 
-/* The names of the weights, inputs and states behind v, looking through values computed in prepare; a line each. */
+/* Prints the names of the weights, inputs and states that v depends on, following values computed in prepare; one per
+ * line. */
 static void print_sources(const struct weft_value *v, FILE *to)
 {
     struct weft_value *list[MAX_TOUCHED];
@@ -95,7 +79,7 @@ static void print_arrows(const struct weft_node *node, FILE *to)
         if (!is_read(node, i) || !v->node || !is_drawn(v->node))
             continue;
         fprintf(to, "  n%d -> n%d [label=\"  ", v->node->index, node->index);
-        print_shape(node->graph, v, to);
+        weft_shape_print(node->graph, v, to);
         fputs("\"];\n", to);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * profile.c - time, FLOPs and bytes per op, forward and backward.
+ * profile.c - measures time, FLOPs and bytes per op, forward and backward.
  */
 #include "graph/internal.h"
 

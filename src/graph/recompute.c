@@ -6,7 +6,7 @@
  * read. If a node of the backward pass reads the output of a marked node, a copy of the marked node, and of the marked
  * nodes it depends on, is inserted before the reader. Everything else (the residual stream that enters a layer,
  * parameters, packed weights) is kept. Nodes of the backward pass share copies within a layer but not across layers, so
- * no copy lives longer than a layer. Kernels and dropout masks are functions of their inputs: bits do not change.
+ * no copy lives longer than a layer. Kernels and dropout masks are functions of their inputs, so bits do not change.
  */
 #include "graph/internal.h"
 
@@ -66,7 +66,7 @@ static struct weft_value *copy_of(struct pass *p, struct weft_value *v)
     return p->copies[v->id] ? p->copies[v->id] : v;
 }
 
-/* Finds the values computed in prepare: those that depend only on parameters. */
+/* Finds the values that depend only on parameters, which are computed in prepare. */
 static void find_fixed(struct pass *p)
 {
     const struct weft_graph *g = p->graph;

@@ -2,11 +2,11 @@
  *
  * cache.c - the paged cache: keys, values and states of sequences, in pages of WEFT_KEY_TILE rows.
  *
- *   per token     a sequence has as many pages as its tokens need, from a shared pool; one page table for all slots
- *   window        a sequence has a ring of its own pages: token tile j is in page j mod (number of pages)
+ *   per token     a sequence has the pages that its tokens need, from a shared pool; one page table for all slots
+ *   window        a sequence has its own ring of pages: token tile j is in page j mod (number of pages)
  *   per sequence  one row
  *
- * A part that expands the whole store also computes the rows of unused pages. So pages are allocated from the low end,
+ * An op that expands the whole store also computes the rows of unused pages. So pages are allocated from the low end,
  * and rows above the highest one in use are skipped.
  */
 #include "infer/infer.h"
@@ -145,12 +145,12 @@ enum weft_status weft_cache_bind(const struct weft_cache *c, const struct weft_n
 {
     int count = net->slot_count;
     if (count != c->net->slot_count)
-        return FAIL(WEFT_CHECK, "the cache has %d slots, but the graph needs %d: was it built from another model?",
+        return FAIL(WEFT_CHECK, "the cache has %d slots, but the graph needs %d: it was built from a different model",
                     c->net->slot_count, count);
     for (int i = 0; i < count; i++) {
         if (!same_slot(&net->slots[i], &c->net->slots[i]))
-            return FAIL(WEFT_CHECK, "slot %d of the cache is %s, but the graph needs %s, or of another size or type", i,
-                        c->net->slots[i].name, net->slots[i].name);
+            return FAIL(WEFT_CHECK, "slot %d of the cache is %s, but the graph needs %s, or the size or type differs",
+                        i, c->net->slots[i].name, net->slots[i].name);
         weft_exec_bind(exec, net->slots[i].state, c->memory + c->offsets[i]);
     }
     int32_t *lanes = weft_exec_tensor(exec, net->lanes)->data;
@@ -188,7 +188,7 @@ int64_t weft_cache_needs(const struct weft_cache *c, int64_t sequence, int64_t n
     return weft_div_up(c->lengths[sequence] + n, WEFT_KEY_TILE) - pages_of(c, sequence);
 }
 
-/* The next page of a sequence is a free one. */
+/* Appends a free page to a sequence. */
 static void add_page(struct weft_cache *c, int64_t sequence, int64_t page)
 {
     int32_t row = c->free[--c->free_count];

@@ -4,7 +4,7 @@
  *
  * Two graphs share the cache: the prefill graph for any feeds, and the decode graph for feeds of one token, if the
  * model decodes differently. Otherwise only the prefill graph is planned, so that weights are packed once. Which graph
- * a feed goes through depends on that feed alone: a run of both kinds is two, and their logits are put together.
+ * computes a feed depends on that feed alone: a run with both kinds of feeds is two runs, whose logits are merged.
  */
 #include "infer/infer.h"
 
@@ -22,7 +22,7 @@ struct weft_decoder {
     struct weft_cache cache;
     struct engine prefill, decode; /* decode.exec is NULL if prefill is used for decoding */
     bool *fed;                     /* per sequence, used to check feeds */
-    float *logits;                 /* of runs of both kinds of feeds; NULL: there is one kind */
+    float *logits;                 /* merged logits of both graphs; NULL: there is one graph */
     size_t logits_bytes;
 };
 
@@ -37,7 +37,7 @@ static enum weft_status start(struct weft_decoder *s, struct engine *e)
     weft_net_bind(&e->net, e->exec, s->model, NULL);
     TRY(weft_cache_bind(&s->cache, &e->net, e->exec));
     TRY(weft_exec_prepare(e->exec));
-    weft_params_drop(&s->model->params); /* they are packed */
+    weft_params_drop(&s->model->params); /* the packed copies are enough */
     return WEFT_OK;
 }
 
@@ -48,7 +48,7 @@ static enum weft_status check_size(const struct weft_decoder_size *size)
                     "a session of %lld sequences of %lld tokens in chunks of %lld: each must be at least 1",
                     (long long)size->sequences, (long long)size->length, (long long)size->chunk);
     if (size->pages < 0)
-        return FAIL(WEFT_INVALID, "a session of %lld pages: give at least 1, or 0 for as many as all sequences need",
+        return FAIL(WEFT_INVALID, "a session of %lld pages: pass at least 1, or 0 for enough pages for all sequences",
                     (long long)size->pages);
     if (size->length > INT32_MAX - WEFT_KEY_TILE || size->chunk > INT32_MAX ||
         size->sequences > INT32_MAX / weft_round_up(size->length, WEFT_KEY_TILE))
@@ -124,14 +124,14 @@ static enum weft_status check_feed(const struct weft_decoder *s, const struct we
 {
     int64_t length = s->cache.lengths[f->sequence], vocab = s->model->spec->vocab;
     if (f->n < 1)
-        return FAIL(WEFT_INVALID, "the feed of sequence %lld has %lld tokens: give at least one",
+        return FAIL(WEFT_INVALID, "the feed of sequence %lld has %lld tokens: pass at least one",
                     (long long)f->sequence, (long long)f->n);
     if (f->n > s->size.length - length)
         return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens and cannot take %lld more: the maximum length is %lld",
                     (long long)f->sequence, (long long)length, (long long)f->n, (long long)s->size.length);
     for (int64_t i = 0; i < f->n; i++)
         if (f->tokens[i] < 0 || f->tokens[i] >= vocab)
-            return FAIL(WEFT_INVALID, "sequence %lld: token %lld is %d, but the vocabulary is 0 .. %lld",
+            return FAIL(WEFT_INVALID, "sequence %lld: token %lld is %d, but the vocabulary is 0 to %lld",
                         (long long)f->sequence, (long long)(length + i), (int)f->tokens[i], (long long)vocab - 1);
     return WEFT_OK;
 }
@@ -148,7 +148,8 @@ static enum weft_status check_feeds(const struct weft_decoder *s, const struct w
             return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has 0 .. %lld", (long long)f->sequence,
                         (long long)s->size.sequences - 1);
         if (s->fed[f->sequence])
-            return FAIL(WEFT_INVALID, "sequence %lld is fed twice in one run: join the tokens", (long long)f->sequence);
+            return FAIL(WEFT_INVALID, "sequence %lld is fed twice in one run: join its tokens into one feed",
+                        (long long)f->sequence);
         s->fed[f->sequence] = true;
         TRY(check_feed(s, f));
         rows += f->n;
@@ -185,13 +186,13 @@ static int64_t write_rows(struct weft_decoder *s, const struct engine *e, const 
     return row;
 }
 
-/* The graph that a feed goes through. */
+/* Returns the graph that computes a feed. */
 static const struct engine *engine_for(const struct weft_decoder *s, const struct weft_feed *f)
 {
     return s->decode.exec && f->n == 1 ? &s->decode : &s->prefill;
 }
 
-/* Runs the feeds of one graph; the logits are in their order. */
+/* Runs the feeds of one graph; the logits are in the order of these feeds. */
 static enum weft_status run_engine(struct weft_decoder *s, const struct engine *e, const struct weft_feed *feeds,
                                    int count)
 {
@@ -210,7 +211,7 @@ static enum weft_status run_engine(struct weft_decoder *s, const struct engine *
     weft_exec_count(e->exec, e->net.rows, rows);
     weft_exec_count(e->exec, e->net.store_rows, s->cache.high);
     TRY(weft_exec_run(e->exec));
-    weft_params_drop(&s->model->params); /* the rows of the embedding */
+    weft_params_drop(&s->model->params); /* drops the embedding rows that were read */
     return WEFT_OK;
 }
 
@@ -258,11 +259,11 @@ enum weft_status weft_decoder_fork(struct weft_decoder *s, int64_t from, int64_t
 {
     int64_t last = s->size.sequences - 1;
     if (from < 0 || from > last || to < 0 || to > last || from == to)
-        return FAIL(WEFT_INVALID, "sequence %lld cannot be forked to %lld: give two different ones of 0 .. %lld",
+        return FAIL(WEFT_INVALID, "sequence %lld cannot be forked to %lld: pass two different sequences from 0 to %lld",
                     (long long)from, (long long)to, (long long)last);
     if (s->cache.lengths[to])
-        return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens: reset it before another is forked to it",
-                    (long long)to, (long long)s->cache.lengths[to]);
+        return FAIL(WEFT_INVALID, "sequence %lld has %lld tokens: reset it before forking into it", (long long)to,
+                    (long long)s->cache.lengths[to]);
     if (s->cache.lengths[from] % WEFT_KEY_TILE && !s->cache.free_count)
         return FAIL(WEFT_NOMEM, "the cache has no free page: reset a sequence, or create the session with more pages");
     weft_cache_fork(&s->cache, from, to);

@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT
  *
- * infer.h - cached inference: the paged cache, and decoders that feed tokens to sequences.
+ * infer.h - inference with a cache: the paged cache, and decoders that feed tokens to sequences.
  *
  * Invariants:
  *  - There is a fixed number of sequences. Each grows until it is reset. Page tables map its tokens to cache rows:
- *    nothing is moved when a sequence grows or ends, and results do not depend on which pages it uses. A sequence that
- *    was forked shares its full pages, which nobody writes to again.
- *  - The logits of a sequence have the same bits as with WEFT_FORWARD, however its tokens are divided into runs and
- *    whatever other sequences are in the batch. The only exception is absorbed decoding, which rounds differently.
+ *    nothing is moved when a sequence grows or ends, and results do not depend on which pages it uses. A forked
+ *    sequence shares its full pages, which are not written to again.
+ *  - The logits of a sequence have the same bits as with WEFT_FORWARD, regardless of how its tokens are divided into
+ *    runs and of the other sequences in the batch. The only exception is absorbed decoding, which rounds differently.
  *  - All memory is allocated by create. A run that fails changes nothing.
  */
 #ifndef WEFT_INFER_H
 #define WEFT_INFER_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 
 /* ---- cache (cache.c): memory for the slots of a net, in pages of WEFT_KEY_TILE rows */
 
 struct weft_cache_size {
     int64_t sequences, length; /* number of sequences, and their maximum length in tokens */
     int64_t chunk;             /* maximum number of new tokens in a run */
-    int64_t window;            /* how many tokens back rings are read; 0 if there are none */
-    uint64_t scatter;          /* if not 0, the key of a shuffled page order */
-    int64_t pages;             /* of all sequences together; 0: enough for all of them at their maximum length */
+    int64_t window;            /* number of past tokens read from rings; 0: no rings */
+    uint64_t scatter;          /* key of a shuffled page order; 0: pages are in order */
+    int64_t pages;             /* total number of pages; 0: enough for all sequences at their maximum length */
 };
 
 struct weft_cache {
     struct weft_cache_size size;
     const struct weft_net *net; /* defines the slots */
-    struct weft_arena arena;    /* of the tables */
-    size_t *offsets;            /* of the slots in memory */
+    struct weft_arena arena;    /* holds the tables */
+    size_t *offsets;            /* offsets of the slots in `memory` */
     char *memory;
     size_t bytes;
-    int64_t tiles, ring_tiles; /* pages of the longest sequence; pages of a ring */
-    int32_t *users;            /* of each page: sequences that have it */
+    int64_t tiles, ring_tiles; /* pages per sequence at maximum length; pages per ring */
+    int32_t *users;            /* per page: number of sequences that use it */
     int64_t *lengths;          /* tokens per sequence */
     int32_t *store;            /* page table [sequences, tiles]: the first row of each page in use */
     int32_t *ring;             /* page table of the rings [sequences, ring_tiles] */
@@ -42,28 +42,29 @@ struct weft_cache {
     int64_t high; /* all rows in use are below this */
 };
 
-/* Bytes per token in all layers, and the total bytes of slots per token, rings, and slots per sequence. */
+/* Size of a token in all layers, and total sizes of the per-token slots, rings, and per-sequence slots. */
 struct weft_cache_bytes {
     size_t token, store, rings, states;
 };
 
-/* The size of a net that works on such a cache with at most `rows` new rows per run. */
+/* Returns the size of a net that works on such a cache with at most `rows` new rows per run. */
 struct weft_net_size weft_cache_net_size(const struct weft_cache_size *size, int64_t rows);
 /* The net must outlive the cache. */
 enum weft_status weft_cache_init(struct weft_cache *c, const struct weft_net *net, const struct weft_cache_size *size);
 void weft_cache_release(struct weft_cache *c);
 /* Binds the slots of a net to the cache's memory and writes its ring table. The net must have the same slots. */
 enum weft_status weft_cache_bind(const struct weft_cache *c, const struct weft_net *net, struct weft_exec *exec);
-/* Pages that n more tokens of a sequence need. */
+/* Returns the number of pages that n more tokens of a sequence need. */
 int64_t weft_cache_needs(const struct weft_cache *c, int64_t sequence, int64_t n);
-/* Adds pages for n more tokens of a sequence. There must be enough, and the maximum length must not be exceeded. */
+/* Adds pages for n more tokens of a sequence. There must be enough free pages, and the maximum length must not be
+ * exceeded. */
 void weft_cache_extend(struct weft_cache *c, int64_t sequence, int64_t n);
 void weft_cache_clear(struct weft_cache *c, int64_t sequence);
-/* Takes n tokens off the end of a sequence. Rings and states stay as they are. */
+/* Removes the last n tokens of a sequence. Rings and states are not changed. */
 void weft_cache_shorten(struct weft_cache *c, int64_t sequence, int64_t n);
-/* Makes an empty sequence continue from where another is, which needs a page where that one's last is not full. */
+/* Makes the empty sequence `to` a copy of `from`. Needs a free page if the last page of `from` is not full. */
 void weft_cache_fork(struct weft_cache *c, int64_t from, int64_t to);
-/* The row of a token in slots per token, and in rings. */
+/* Return the row of a token in per-token slots and in rings. */
 int32_t weft_cache_store_row(const struct weft_cache *c, int64_t sequence, int64_t position);
 int32_t weft_cache_ring_row(const struct weft_cache *c, int64_t sequence, int64_t position);
 struct weft_cache_bytes weft_cache_count(const struct weft_cache *c);
@@ -73,15 +74,16 @@ struct weft_cache_bytes weft_cache_count(const struct weft_cache *c);
 struct weft_decoder_size {
     int64_t sequences, length; /* number of sequences, and their maximum length in tokens */
     int64_t chunk;             /* maximum number of new tokens in a run, over all sequences */
-    bool expand;               /* decode with the prefill graph, too: bit-identical logits */
-    uint64_t scatter;          /* as in weft_cache_size, as is `pages` */
+    bool expand;               /* also decode with the prefill graph: bit-identical logits */
+    uint64_t scatter;          /* like `pages`, as in weft_cache_size */
     int64_t pages;
-    bool last; /* logits of the last token of each feed only */
+    bool last; /* compute only the logits of the last token of each feed */
 };
 
 struct weft_decoder;
 
-/* Uses the model's current weights. The model must outlive the session. Free the session even if this fails. */
+/* Creates a session that uses the model's current weights. The model must outlive the session. Free the session even if
+ * this fails. */
 enum weft_status weft_decoder_create(struct weft_decoder **session, const struct weft_nn *model,
                                      struct weft_decoder_size size);
 void weft_decoder_free(struct weft_decoder *s);
@@ -91,12 +93,12 @@ enum weft_status weft_decoder_run(struct weft_decoder *s, const struct weft_feed
                                   const float **logits);
 /* Clears a sequence and frees its pages. */
 enum weft_status weft_decoder_reset(struct weft_decoder *s, int64_t sequence);
-/* Makes an empty sequence continue from where another is. */
+/* Makes the empty sequence `to` a copy of `from`. */
 enum weft_status weft_decoder_fork(struct weft_decoder *s, int64_t from, int64_t to);
 int64_t weft_decoder_length(const struct weft_decoder *s, int64_t sequence);
 struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s); /* `token` is per layer */
-/* For benches: appends n tokens to a sequence without computing them; takes n tokens off all sequences; starts (NULL)
- * or prints a profile of the graph that decodes. */
+/* For benches: append n tokens to a sequence without computing them; remove the last n tokens of all sequences; start
+ * (NULL) or print a profile of the decode graph. */
 void weft_decoder_skip(struct weft_decoder *s, int64_t sequence, int64_t n);
 void weft_decoder_rewind(struct weft_decoder *s, int64_t n);
 void weft_decoder_profile(struct weft_decoder *s, FILE *to);

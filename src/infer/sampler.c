@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sampler.c - the next token from logits: a function of the logits, the past, a key and a counter.
+ * sampler.c - samples the next token from logits: a function of the logits, the past, a key and a counter.
  *
- * The order of the steps is in weft.h. Candidates are a heap by (logit, then the smaller token), from which as many are
- * taken as top_k and top_p ask for; without these all tokens remain. The draw is the inverse of the distribution
- * function over the remaining tokens in the order in which they were taken: of the tokens themselves if all remain.
+ * weft.h documents the order of the steps. Candidates are a heap ordered by logit, then by the smaller token id, from
+ * which top_k and top_p take tokens; without these all tokens remain. The token is drawn by inverting the cumulative
+ * distribution over the remaining tokens in the order in which they were taken, or in order of id if all remain.
  */
 #include "base/vmath_inl.h"
 
@@ -23,7 +23,7 @@ struct weft_sampler {
     int32_t *heap; /* [vocab]: tokens */
 };
 
-/* ---- making */
+/* ---- creation */
 
 static bool in(double x, double low, double high) { return x >= low && x <= high; } /* false for NaN */
 
@@ -35,11 +35,11 @@ enum weft_status weft_sampler_create(struct weft_sampler **sampler, const struct
     if (!in(how.temperature, 0, 100) || how.top_k < 0 || !in(how.top_p, 0, 1) || !in(how.min_p, 0, 1) ||
         !in(how.repetition, 0, 100))
         return FAIL(WEFT_INVALID,
-                    "temperature %g, top_k %lld, top_p %g, min_p %g, repetition %g: give 0 to 100, 0 or more, 0 to 1, "
-                    "0 to 1, 0 to 100",
+                    "temperature %g, top_k %lld, top_p %g, min_p %g, repetition %g: expected 0 to 100, 0 or more, "
+                    "0 to 1, 0 to 1, 0 to 100",
                     how.temperature, (long long)how.top_k, how.top_p, how.min_p, how.repetition);
     if (vocab < 1 || vocab > INT32_MAX)
-        return FAIL(WEFT_INVALID, "a vocabulary of %lld: give 1 to %d", (long long)vocab, INT32_MAX);
+        return FAIL(WEFT_INVALID, "a vocabulary of %lld tokens: expected 1 to %d", (long long)vocab, INT32_MAX);
     struct weft_sampler *s = calloc(1, sizeof *s);
     size_t n = (size_t)weft_round_up(vocab, BLOCK);
     if (s)
@@ -65,7 +65,7 @@ void weft_sampler_free(struct weft_sampler *s)
 
 /* ---- logits and weights */
 
-/* exp(x - largest) into s->weight; returns their sum, taken in order of the tokens. */
+/* Writes exp(x - largest) to s->weight; returns the sum, added in order of the tokens. */
 static double weigh(struct weft_sampler *s, const float *x, float largest)
 {
     double sum = 0;
@@ -86,10 +86,11 @@ static int32_t most_likely(const float *x, int64_t n)
     return (int32_t)best;
 }
 
-/* What the extremes of penalties and temperatures would make infinite stays the largest number. */
+/* Clamps values that extreme penalties or temperatures would make infinite. */
 static float bounded(float x) { return fminf(fmaxf(x, -FLT_MAX), FLT_MAX); }
 
-/* Each token that occurred is penalised once, however often it did: what is penalised comes from the given logits. */
+/* Each token that occurred is penalised once, however often it occurred, because the penalty is applied to the given
+ * logits. */
 static void penalise(struct weft_sampler *s, const float *logits, const int32_t *past, int64_t count)
 {
     float by = (float)s->how.repetition;
@@ -106,7 +107,7 @@ static enum weft_status take_logits(struct weft_sampler *s, const float *logits,
             return FAIL(WEFT_INVALID, "the logit of token %lld is not finite", (long long)i);
     for (int64_t i = 0; i < count; i++)
         if (past[i] < 0 || past[i] >= s->vocab)
-            return FAIL(WEFT_INVALID, "token %lld of the past is %d, but the vocabulary is 0 .. %lld", (long long)i,
+            return FAIL(WEFT_INVALID, "token %lld of the past is %d, but the vocabulary is 0 to %lld", (long long)i,
                         (int)past[i], (long long)s->vocab - 1);
     memcpy(s->logit, logits, (size_t)s->vocab * sizeof *logits);
     if (s->how.repetition > 0 && s->how.repetition != 1)
@@ -131,7 +132,7 @@ static void sift(const float *x, int32_t *heap, int64_t n, int64_t at)
     }
 }
 
-/* Moves the most likely tokens to the end of the heap, the first of them last, until there are enough; returns their
+/* Moves the most likely tokens to the end of the heap, the most likely one last, until there are enough; returns their
  * number. */
 static int64_t take_top(struct weft_sampler *s, double all)
 {
@@ -152,7 +153,7 @@ static int64_t take_top(struct weft_sampler *s, double all)
     return taken;
 }
 
-/* Of those that top_k left, the fewest that have top_p of their own sum. */
+/* Returns the smallest number of the tokens left by top_k whose sum reaches top_p of the sum of all of them. */
 static int64_t cut_top_p(const struct weft_sampler *s, int64_t taken)
 {
     double all = 0, sum = 0;
@@ -164,7 +165,7 @@ static int64_t cut_top_p(const struct weft_sampler *s, int64_t taken)
     return n;
 }
 
-/* The i-th of the tokens that remain. */
+/* Returns the i-th of the remaining tokens. */
 static int32_t token_at(const struct weft_sampler *s, int which, int64_t i)
 {
     return which == KEEP_ALL ? (int32_t)i : s->heap[s->vocab - 1 - i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hosts.c - the hosts of a job.
+ * hosts.c - parses and prints the list of hosts of a job.
  */
 #include "launch/launch.h"
 
@@ -11,7 +11,7 @@ static enum weft_status parse_one(struct weft_host *h, const char *text, size_t 
 {
     char part[sizeof h->name + 16], *end = NULL;
     if (!n || n >= sizeof part)
-        return FAIL(WEFT_INVALID, "--hosts: give names with commas between, such as a:2,b:2");
+        return FAIL(WEFT_INVALID, "--hosts: expected names separated by commas, such as a:2,b:2");
     memcpy(part, text, n);
     part[n] = 0;
     char *colon = strrchr(part, ':');
@@ -21,7 +21,7 @@ static enum weft_status parse_one(struct weft_host *h, const char *text, size_t 
         h->slots = (int)strtol(colon + 1, &end, 10);
     }
     if (!*part || strlen(part) >= sizeof h->name || (colon && (*end || h->slots < 1 || h->slots > 65536)))
-        return FAIL(WEFT_INVALID, "--hosts: give NAME or NAME:RANKS, not %.*s", (int)n, text);
+        return FAIL(WEFT_INVALID, "--hosts: expected NAME or NAME:RANKS, not %.*s", (int)n, text);
     memcpy(h->name, part, strlen(part) + 1);
     return WEFT_OK;
 }
@@ -37,7 +37,7 @@ enum weft_status weft_hosts_parse(struct weft_hosts *hosts, const char *text)
     for (const char *at = text; at;) {
         const char *comma = strchr(at, ',');
         if (hosts->count == WEFT_MAX_HOSTS)
-            return FAIL(WEFT_INVALID, "--hosts: at most %d hosts", WEFT_MAX_HOSTS);
+            return FAIL(WEFT_INVALID, "--hosts: more than %d hosts", WEFT_MAX_HOSTS);
         struct weft_host *h = &hosts->list[hosts->count++];
         TRY(parse_one(h, at, comma ? (size_t)(comma - at) : strlen(at)));
         hosts->slots += h->slots;

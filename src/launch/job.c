@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * job.c - starts the ranks, follows them, and starts them again from the newest checkpoint when they fail.
+ * job.c - starts the ranks, monitors them, and restarts them from the newest checkpoint if they fail.
  *
- * The launcher has a process group of its own, since a ^C on the terminal would make it end the ranks. They are asked
- * to save by SIGUSR1, which launchers pass on. A launcher may wait for a host that is gone: so ranks that end because
- * they lost another write its number to a file, and the launcher is then given a few seconds.
+ * The launcher has its own process group, because a ^C on the terminal would make it terminate the ranks. SIGUSR1,
+ * which launchers pass on, asks the ranks to save. A launcher may wait for a lost host. So ranks that end
+ * because they lost another rank write its number to a file, after which the launcher has only a few seconds.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -22,14 +22,14 @@
 
 enum { GRACE = 6 }; /* seconds from a report to SIGKILL: Open MPI's launcher crashes on an earlier SIGTERM */
 
-/* One start of the ranks. */
+/* One attempt to run the ranks. */
 struct attempt {
     struct weft_rank_job *job;
-    char report[64]; /* path of the file that ranks write to */
+    char report[64]; /* path of the file where ranks report a lost rank */
     pid_t pid;
-    int passed;      /* signals that were passed on */
-    double reported; /* when a rank reported; 0: none did */
-    bool killed;     /* because of that */
+    int passed;      /* number of signals that were passed on */
+    double reported; /* time when a rank reported; 0: none did */
+    bool killed;     /* because of the report */
 };
 
 static void note(const struct weft_rank_job *job, enum weft_rank_job_notice notice)
@@ -40,7 +40,7 @@ static void note(const struct weft_rank_job *job, enum weft_rank_job_notice noti
 
 /* ---- starting */
 
-/* In the new process, where signals are blocked: the handlers of this program are not for the launcher. */
+/* Becomes the launcher, in the new process. Signals are blocked until this program's handlers are removed. */
 static void become(const char *const *command, pid_t parent)
 {
     static const int caught[] = {SIGINT, SIGTERM, SIGUSR1};
@@ -71,11 +71,11 @@ static enum weft_status start(struct attempt *a)
     int error = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (a->pid < 0)
-        return FAIL(WEFT_NOMEM, "no process could be started: %s", strerror(error));
+        return FAIL(WEFT_NOMEM, "cannot start a process: %s", strerror(error));
     return WEFT_OK;
 }
 
-/* A number of threads that the user set stays. */
+/* Keeps a number of threads that the user set. */
 static enum weft_status set_environment(const struct attempt *a)
 {
     char number[16], threads[16];
@@ -87,7 +87,7 @@ static enum weft_status set_environment(const struct attempt *a)
     return WEFT_OK;
 }
 
-/* ---- following */
+/* ---- monitoring */
 
 static void read_report(struct attempt *a)
 {
@@ -111,7 +111,7 @@ static void kill_stalled(struct attempt *a)
     a->killed = true;
 }
 
-/* The first asks the ranks to save; another ends them. */
+/* The first signal asks the ranks to save; a second one terminates them. */
 static void pass_signals(struct attempt *a)
 {
     int wanted = a->job->signal ? atomic_load(a->job->signal) : 0;
@@ -128,7 +128,7 @@ static enum weft_status follow(struct attempt *a)
         if (pid == a->pid)
             break;
         if (pid < 0 && errno != EINTR)
-            return FAIL(WEFT_IO, "the launcher cannot be waited for: %s", strerror(errno));
+            return FAIL(WEFT_IO, "cannot wait for the launcher: %s", strerror(errno));
         pass_signals(a);
         read_report(a);
         kill_stalled(a);
@@ -136,7 +136,7 @@ static enum weft_status follow(struct attempt *a)
     }
     read_report(a);
     a->job->code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
-    if (a->job->code && a->reported > 0) /* launchers give other codes, too */
+    if (a->job->code && a->reported > 0) /* launchers may replace the ranks' exit code */
         a->job->code = WEFT_EXIT_STALLED;
     return WEFT_OK;
 }
@@ -165,7 +165,7 @@ static enum weft_status try_once(struct attempt *a, bool resume)
     return status;
 }
 
-/* The file is made anew for each start: ranks of the one before may still end. */
+/* Each attempt has its own file, because ranks of the previous one may still be ending. */
 static enum weft_status try_reported(struct weft_rank_job *job, bool resume)
 {
     struct attempt a = {.job = job};
@@ -174,7 +174,7 @@ static enum weft_status try_reported(struct weft_rank_job *job, bool resume)
         strcpy(a.report, "/tmp/weft-launch-XXXXXX");
     int fd = mkstemp(a.report);
     if (fd < 0)
-        return FAIL(WEFT_IO, "%s cannot be made: %s", a.report, strerror(errno));
+        return FAIL(WEFT_IO, "%s cannot be created: %s", a.report, strerror(errno));
     close(fd);
     enum weft_status status = try_once(&a, resume);
     unlink(a.report);
@@ -193,7 +193,7 @@ static bool asks_to_resume(const char *const *words)
 
 static bool may_shrink(const struct weft_rank_job *job, int to) { return job->min_ranks && to >= job->min_ranks; }
 
-/* A host whose rank was lost is left out, if enough others are there; ranks that make no progress become fewer. */
+/* Removes the host of a lost rank if enough slots remain; otherwise drops one rank if there was no progress. */
 static void shrink(struct weft_rank_job *job, bool progress)
 {
     int now = job->layout.ranks, host = weft_hosts_find(&job->hosts, job->lost);
@@ -205,7 +205,7 @@ static void shrink(struct weft_rank_job *job, bool progress)
     } else if (!progress && now > 1 && may_shrink(job, now - 1)) {
         job->ranks--;
     } else if (!progress) {
-        job->end = "there was no new checkpoint since the failure before";
+        job->end = "there was no new checkpoint since the previous failure";
     }
 }
 
@@ -221,9 +221,9 @@ static enum weft_status judge(struct weft_rank_job *job, int64_t *failed_at)
     if (job->signal && atomic_load(job->signal))
         job->end = "it was asked to stop";
     else if (!job->folder)
-        job->end = "without --out there is nothing to continue from";
+        job->end = "without --out there is no checkpoint to resume from";
     else if (job->attempt >= job->restarts)
-        job->end = "it was started again as often as --restarts allows";
+        job->end = "it was restarted as often as --restarts allows";
     else
         shrink(job, progress);
     note(job, WEFT_RANK_JOB_FAILED);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * launch.h - a training run as a job of several ranks: where they run, the mpirun that starts them, and what follows
- * when they fail.
+ * launch.h - runs training as a job of several ranks: hosts, layout, the mpirun command, and restarts after failures.
  *
  * Invariants:
- *  - The ranks are started by MPI's own launcher; here is no other. What it prints is passed through.
- *  - A job that failed is continued from its newest checkpoint. Its weights do not depend on failures, nor on the
- *    number of ranks.
+ *  - MPI's own launcher starts the ranks. Its output is passed through.
+ *  - A failed job is continued from its newest checkpoint. Its weights depend neither on failures nor on the number of
+ *    ranks.
  *  - Nothing here prints or exits.
  */
 #ifndef WEFT_LAUNCH_H
@@ -20,46 +19,46 @@
 
 enum { WEFT_MAX_HOSTS = 1024 };
 struct weft_hosts {
-    int count, slots; /* slots: of all; ranks that fit */
+    int count, slots; /* slots: of all hosts, that is, the maximum number of ranks */
     struct weft_host {
         char name[256];
         int slots;
     } * list;
 };
-/* "a:2,b:2"; without a number a host has one slot. NULL: there are none, and this computer is meant. Release it also
- * after a failure. */
+/* Parses "a:2,b:2"; a host without a number has one slot. NULL: no hosts, which means this host. Release even after a
+ * failure. */
 enum weft_status weft_hosts_parse(struct weft_hosts *hosts, const char *text);
 void weft_hosts_release(struct weft_hosts *hosts);
-/* The same as text; the caller frees it. NULL: not enough memory. */
+/* Returns the hosts as text, which the caller frees. NULL: not enough memory. */
 char *weft_hosts_print(const struct weft_hosts *hosts);
-/* The host of a rank: ranks fill hosts in their order. -1: none. */
+/* Returns the index of a rank's host, or -1. Ranks fill the hosts in order. */
 int weft_hosts_find(const struct weft_hosts *hosts, int rank);
-/* Leaves it out. */
+/* Removes a host from the list. */
 void weft_hosts_drop(struct weft_hosts *hosts, int host);
 
 /* ---- layout (layout.c) */
 
 struct weft_layout {
     int ranks, hosts;
-    int nodes, cores; /* of this computer: NUMA nodes, and processors that this process may use */
-    int per_host;     /* ranks, at most */
-    int threads;      /* of a rank */
-    int per_node;     /* ranks of a NUMA node, which are bound to it; 0: they are not bound */
+    int nodes, cores; /* this host's NUMA nodes, and processors that this process may use */
+    int per_host;     /* maximum number of ranks per host */
+    int threads;      /* threads per rank */
+    int per_node;     /* ranks bound to each NUMA node; 0: not bound */
 };
-/* One rank per NUMA node has its memory beside its threads: so many it is if `ranks` is 0. Other hosts are taken to be
- * as this one. `sys` is /sys/devices/system/node. */
+/* Chooses the layout. If `ranks` is 0 and there are no hosts, it is one rank per NUMA node, which keeps a rank's memory
+ * local to its threads. Other hosts are assumed to be like this one. `sys` is /sys/devices/system/node. */
 void weft_layout_make(struct weft_layout *layout, int ranks, const struct weft_hosts *hosts, const char *sys);
 
 /* ---- the launcher (mpirun.c) */
 
 struct weft_mpirun {
-    bool mpich; /* or Open MPI */
+    bool mpich; /* false: Open MPI */
     char path[4096];
 };
-/* `name`: a program, or NULL for the first that is there. */
+/* Finds a launcher. `name` is a program, or NULL for the first one available. */
 enum weft_status weft_mpirun_find(struct weft_mpirun *m, const char *name);
-/* The command: mpirun, its options, the program and its words, and --resume where asked for; ends with NULL. All of it
- * is in the arena. */
+/* Builds the command, which ends with NULL: mpirun, its options, the program and its arguments, and --resume if asked
+ * for. Everything is allocated in the arena. */
 enum weft_status weft_mpirun_words(const struct weft_mpirun *m, const struct weft_layout *layout, const char *hosts,
                                    const char *const *words, bool resume, struct weft_arena *arena,
                                    const char ***command);
@@ -67,36 +66,36 @@ enum weft_status weft_mpirun_words(const struct weft_mpirun *m, const struct wef
 /* ---- the job (job.c) */
 
 enum weft_rank_job_notice {
-    WEFT_RANK_JOB_STARTS,  /* layout, command, attempt */
-    WEFT_RANK_JOB_STALLED, /* a rank reported that it lost another: lost */
-    WEFT_RANK_JOB_FAILED,  /* code, step, and what is done about it: ends, or starts again */
+    WEFT_RANK_JOB_STARTS,  /* fields: layout, command, attempt */
+    WEFT_RANK_JOB_STALLED, /* a rank reported a lost rank; field: lost */
+    WEFT_RANK_JOB_FAILED,  /* fields: code, step, end */
 };
 
 struct weft_rank_job {
-    /* ---- what is wanted */
+    /* ---- set by the caller */
     const char *const *words; /* "train", and so on */
-    const char *folder;       /* of the run; NULL: there is none, and nothing to continue from */
+    const char *folder;       /* folder of the run; NULL: none, so there is nothing to resume */
     struct weft_mpirun mpirun;
     struct weft_hosts hosts;
     int ranks;          /* 0: one per NUMA node */
-    int min_ranks;      /* as few as this if it cannot be helped; 0: no fewer */
-    int restarts;       /* at most */
-    atomic_int *signal; /* not 0: the ranks save and stop; 2 or more: they end */
+    int min_ranks;      /* minimum when ranks are lost; 0: the number must not shrink */
+    int restarts;       /* maximum number of restarts */
+    atomic_int *signal; /* 1: the ranks save and stop; 2 or more: they are terminated */
     void *context;
     void (*on_notice)(void *context, const struct weft_rank_job *job, enum weft_rank_job_notice notice);
 
-    /* ---- what came of it */
+    /* ---- results */
     struct weft_layout layout;
     const char *const *command;
-    bool own_threads; /* OMP_NUM_THREADS was set by the user, and stays */
+    bool own_threads; /* OMP_NUM_THREADS was set by the user and is kept */
     int attempt;      /* from 0 */
-    int code;         /* that the launcher ended with */
-    int lost;         /* rank; -1: none that is known */
-    int64_t step;     /* of the newest checkpoint; -1: there is none */
-    const char *end;  /* why it does not start again; NULL: it does */
+    int code;         /* exit code of the launcher */
+    int lost;         /* lost rank; -1: none known */
+    int64_t step;     /* step of the newest checkpoint; -1: none */
+    const char *end;  /* why it is not restarted; NULL: it is */
 };
 
-/* Until the job is done, stopped, or not started again. */
+/* Returns when the job is finished or stopped, or failed and is not restarted. */
 enum weft_status weft_rank_job_run(struct weft_rank_job *job);
 
 #endif

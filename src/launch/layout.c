@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * layout.c - how many ranks a computer gets, and how many threads each of them.
+ * layout.c - chooses the number of ranks per host and of threads per rank.
  *
- * The kernel's list of NUMA nodes is all that is needed, so no library for it is. Where the ranks are bound is left to
- * the launcher, which knows the same nodes.
+ * The kernel's list of NUMA nodes is sufficient, so no library is needed. Binding is left to the launcher, which knows
+ * the same nodes.
  */
 #define _GNU_SOURCE
 #include "launch/launch.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Processors of a list such as "0-3,8" that this process may use. */
+/* Counts the processors of a list such as "0-3,8" that this process may use. */
 static int count_usable(const char *list, const cpu_set_t *usable)
 {
     int count = 0;
@@ -26,7 +26,7 @@ static int count_usable(const char *list, const cpu_set_t *usable)
     return count;
 }
 
-/* Nodes with memory only, and those that this process may not use, do not count. */
+/* Counts the NUMA nodes, without nodes that have only memory or that this process may not use. */
 static int count_nodes(const char *sys, const cpu_set_t *usable)
 {
     int nodes = 0;
@@ -35,7 +35,7 @@ static int count_nodes(const char *sys, const cpu_set_t *usable)
         snprintf(path, sizeof path, "%s/node%d/cpulist", sys, i);
         FILE *f = fopen(path, "re");
         if (!f)
-            continue; /* numbers may be missing */
+            continue; /* node numbers may have gaps */
         if (fgets(list, sizeof list, f))
             nodes += count_usable(list, usable) > 0;
         fclose(f);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * mpirun.c - MPI's launcher: which one there is, and its command.
+ * mpirun.c - finds MPI's launcher and builds its command.
  *
- * Open MPI's learns of a host that is gone from TCP alone, which by default takes minutes. With these probes it takes
- * about as long as the ranks do.
+ * Open MPI's launcher notices a lost host only through TCP, which by default takes minutes. The keepalive options make
+ * it about as fast as the ranks.
  */
 #define _GNU_SOURCE
 #include "launch/launch.h"
@@ -31,7 +31,7 @@ static bool find_in_path(const char *name, char path[4096])
     return false;
 }
 
-/* By the file that it is: links such as /etc/alternatives/mpirun lead to it. */
+/* Checks the name of the actual file, to which links such as /etc/alternatives/mpirun lead. */
 static bool is_mpich(const char *path)
 {
     char *file = realpath(path, NULL);
@@ -47,10 +47,10 @@ enum weft_status weft_mpirun_find(struct weft_mpirun *m, const char *name)
     for (size_t i = 0; !name && !found && i < sizeof names / sizeof *names; i++)
         found = find_in_path(names[i], m->path);
     if (!found && name)
-        return FAIL(WEFT_INVALID, "--mpirun %s: there is no such program", name);
+        return FAIL(WEFT_INVALID, "--mpirun %s: program not found", name);
     if (!found)
-        return FAIL(WEFT_INVALID, "there is neither mpirun.openmpi, mpirun nor mpirun.mpich: tools/deps.sh installs "
-                                  "them. One process alone needs none: `weft train`");
+        return FAIL(WEFT_INVALID, "none of mpirun.openmpi, mpirun and mpirun.mpich was found: install one with "
+                                  "tools/deps.sh, or train in a single process with `weft train`");
     m->mpich = is_mpich(m->path);
     return WEFT_OK;
 }
@@ -98,7 +98,7 @@ static void add_openmpi(struct list *l, const struct weft_layout *layout, const 
     add_all(l, exports);
 }
 
-/* MPICH's passes the environment on. */
+/* MPICH's launcher passes the environment on. */
 static void add_mpich(struct list *l, const struct weft_layout *layout, const char *hosts)
 {
     if (layout->per_node)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * attend.c - from queries, keys and values to the heads' outputs, the same for every geometry and representation:
+ * attend.c - builds the heads' outputs from queries, keys and values, for every geometry and representation:
  *
  *     score = a <q_i, k_j> - a/2 norm(k_j) + p(i - j)
  *             + ra_alpha (a <q_j, k_i> - a/2 (norm(q_j) + norm(k_i)))     for 0 < i - j <= ra_window
  *     o = softmax(score) v, gated by the layer before (M1) and by the input (output_gate), then projected
  *
- * norm(q_i) is the same for all j and cancels in the softmax, except in the second line, which applies only in the
+ * norm(q_i) is the same for all j and cancels in the softmax, except in the second line, which applies only within the
  * window.
  */
 #include "nn/build.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * block.c - a block: attention, then the feed-forward with the mechanisms that work on it.
+ * block.c - builds a block: attention, then the feed-forward with the mechanisms that act on it.
  *
  *     pre:   x += drop(attn(norm(x)));  x += drop(ffn(norm(x)))
  *     post:  x = norm(x + drop(attn(x)));  x = norm(x + drop(ffn(x)))
  *
- * Without dropout the sum is free: the residual is the addend of the last product.
+ * Without dropout the residual sum is free, because it is the addend of the last matmul.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -112,8 +112,8 @@ static const void *options_in(const struct weft_spec *spec, const struct weft_pa
     return NULL;
 }
 
-/* A layer begins or ends: from here on all is built as the spec says. A mechanism that the layer did without has passed
- * nothing on. */
+/* Switches to the spec of a layer, or back to the model's. Clears the state of a mechanism that the layer does not
+ * have, so that it passes nothing on. */
 static void use_spec(struct weft_build *b, const struct weft_spec *spec)
 {
     const struct weft_spec *whole = b->model->spec;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * build.c - the functions that parts are built with: weights by name, products, the cache, terms of the loss, metrics.
+ * build.c - functions for building parts: weights by name, matmuls, the cache, loss terms, metrics.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -39,16 +39,38 @@ struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_in
     return NULL;
 }
 
-/* ---- weights and products */
+/* ---- weights and matmuls */
+
+/* Makes the graph fail for a weight that the part uses but does not declare; names those of the same scope. */
+static void refuse_weight(struct weft_build *b, const char *full)
+{
+    const char *names[64] = {NULL};
+    char list[600] = "";
+    size_t scope = strlen(b->scope.text) + (*b->scope.text ? 1 : 0), used = 0;
+    int n = 0;
+    for (int i = 0; i < b->params->count && n < 64 && used < sizeof list; i++) {
+        const char *declared = b->params->list[i].name;
+        if (strncmp(declared, full, scope) != 0)
+            continue;
+        names[n] = declared + scope;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
+        n++;
+    }
+    const char *near = weft_suggest(full + scope, names, n);
+    weft_graph_fail(b->g,
+                    FAIL(WEFT_INVALID, "the weight %s is not declared in params(), which declares %s%s%s%s", full,
+                         n ? list : "nothing here", near ? ": did you mean " : "", near ? near : "", near ? "?" : ""));
+}
 
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name)
 {
     char full[128];
     snprintf(full, sizeof full, "%s%s%s", b->scope.text, *b->scope.text ? "." : "", name);
     int i = weft_params_find(b->params, full);
-    if (i < 0)
-        return weft_graph_param(b->g, full,
-                                (struct weft_shape){.ndim = 1}); /* a bug of the part: the graph reports the name */
+    if (i < 0) {
+        refuse_weight(b, full);
+        return NULL;
+    }
     const struct weft_param *w = &b->params->list[i];
     struct weft_shape shape = {.ndim = w->ndim};
     for (int d = 0; d < w->ndim; d++)
@@ -147,7 +169,7 @@ struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x,
     return pos->rotate ? pos->rotate(b, b->spec->part[WEFT_POS].options, x, heads, side) : x;
 }
 
-/* ---- terms of the loss */
+/* ---- loss terms */
 
 void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *value)
 {
@@ -165,7 +187,7 @@ void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *
     net->terms[net->term_count++] = (struct weft_term){name, value};
 }
 
-/* Whether this name can be watched in this layer. */
+/* Returns whether this name can be watched in this layer. */
 static bool has_room(const struct weft_net *net, int layer, const char *name)
 {
     int names = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * config.c - what a MODEL argument means: a preset's name, a config file, or a folder with a config.json in it.
+ * config.c - resolves a MODEL argument: the name of a preset, a config file, or a folder with a config.json.
  */
 #include "nn/spec.h"
 
@@ -31,9 +31,10 @@ enum weft_status weft_model_find(const char *model, struct weft_settings *s, con
     if (!*preset) {
         if (stat(model, &st))
             return FAIL(errno == ENOENT ? WEFT_INVALID : WEFT_IO,
-                        "there is no preset \"%s\"%s%s%s, and neither file nor folder of that name: %s. `weft help "
-                        "models` lists the presets",
-                        model, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", strerror(errno));
+                        "there is no preset \"%s\"%s%s%s, and no file or folder of that name%s%s. `weft help models` "
+                        "lists the presets",
+                        model, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "",
+                        errno == ENOENT ? "" : ": ", errno == ENOENT ? "" : strerror(errno));
         if (S_ISDIR(st.st_mode) && !(path = weft_arena_print(&s->arena, "%s/config.json", model)))
             return FAIL(WEFT_NOMEM, "not enough memory for a path");
         TRY(load(path, s, preset));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cut.c - a smaller model of a model: the units of the least importance (units.c) are left out.
+ * cut.c - derives a smaller model without the least important units (units.c).
  */
 #include "nn/units.h"
 
@@ -9,7 +9,7 @@
 
 static void mark(void *context, int64_t first, int64_t count) { memset((bool *)context + first, true, (size_t)count); }
 
-/* What is left of a weight keeps its order. `gone` has room for a bool for each element. */
+/* Copies the remaining elements of a weight in order. `gone` has room for a bool per element. */
 static void copy_weight(const struct weft_smaller *s, int i, bool *gone)
 {
     const struct weft_param *big = &s->from->params.list[i];

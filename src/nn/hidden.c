@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * hidden.c - the feed-forward's hidden activation while mechanisms work on it: a wide base and narrow terms,
+ * hidden.c - computes the feed-forward's hidden activation while mechanisms act on it: a wide base and narrow terms,
  *
  *     h = base + sum over i of x_i W_i^t        base [M, F], x_i [M, r_i], W_i [F, r_i]
  *
  * Mechanisms read h through matrices and add such terms. Everything is linear, so h is computed only once, at the end,
- * by one product over all terms. The base is also read only once, by one product through the matrices of all
- * mechanisms; what a term adds to it is a product of narrow matrices, R h = R base + sum of (R W_i) x_i. Each further
+ * by one matmul over all terms. The base is also read only once, by one matmul with the matrices of all mechanisms; the
+ * contribution of a term to a read is a product of narrow matrices, R h = R base + sum of (R W_i) x_i. Each additional
  * pass over a wide array would cost about a tenth of the feed-forward.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
 
-/* Rows of a above rows of b. */
+/* Returns the rows of a above the rows of b. */
 static struct weft_value *stack(struct weft_graph *g, struct weft_value *a, struct weft_value *b)
 {
     int64_t width = weft_shape_width(&a->shape), up = a->shape.dim[0].times, down = b->shape.dim[0].times;
@@ -29,7 +29,7 @@ static struct weft_value *matrix_of(struct weft_build *b, struct weft_instance *
     return matrix;
 }
 
-/* Cuts x by columns: with one split if it has enough outputs. */
+/* Splits x by columns: with one split op if it has enough outputs. */
 static void cut(struct weft_graph *g, struct weft_value *x, int count, const int64_t *widths, struct weft_value **part)
 {
     bool splits = count > 1 && count <= WEFT_MAX_SPLIT;
@@ -39,7 +39,7 @@ static void cut(struct weft_graph *g, struct weft_value *x, int count, const int
         part[i] = splits ? weft_sibling(first, i) : count > 1 ? weft_slice(g, x, at, widths[i]) : x;
 }
 
-/* One product through the matrices of this mechanism and all later ones. */
+/* Multiplies the base by the matrices of this mechanism and all later ones in one matmul. */
 static void read_base(struct weft_build *b, struct weft_hidden *h, struct weft_instance *first)
 {
     struct weft_value *all = NULL;
@@ -89,7 +89,7 @@ void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft
 {
     for (struct weft_instance *m = NULL; (m = weft_build_next(b, m));)
         m->read = NULL;
-    weft_graph_mark_recompute(base); /* of two wide arrays one is kept; this one is cheaper to recompute */
+    weft_graph_mark_recompute(base); /* only one of the two wide arrays is kept; this one is cheaper to recompute */
     h->base = base;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * param.c - named weights: declaring them, their memory, their initial values and their hash.
+ * param.c - declares, allocates, initialises and hashes named weights.
  */
 #include "nn/param.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements per tile when weights are filled in parallel, and the alignment of a weight in the flat arrays. */
+/* Elements per tile when weights are initialised in parallel, and the alignment of a weight in the flat arrays. */
 enum { FILL_TILE = 1 << 16, ALIGN = WEFT_PARAM_ALIGN / sizeof(float) };
 
 void weft_params_scope(struct weft_params *p, const char *format, ...)
@@ -54,7 +54,7 @@ static enum weft_trained_as group_of(const struct weft_param *w)
     return w->role == WEFT_VECTOR && w->count == 1 ? WEFT_TRAINED_SCALAR : by_role[w->role];
 }
 
-/* What follows from the declaration, and who declares. */
+/* Records what follows from the declaration, and the declarer. */
 static void record(const struct weft_params *p, struct weft_param *w)
 {
     w->group = group_of(w);
@@ -78,9 +78,9 @@ static enum weft_status declare(struct weft_params *p, struct weft_param w)
     for (int i = 0; i < w.ndim; i++)
         TRY(weft_size_mul(count, (size_t)w.dim[i], &count));
     TRY(weft_size_add((size_t)p->total, count + ALIGN, &end));
-    TRY(weft_size_mul(end, sizeof(double), &bytes)); /* a reference execution holds them as f64 */
+    TRY(weft_size_mul(end, sizeof(double), &bytes)); /* reference executions store weights as f64 */
     if ((w.ndim < 2) != (w.role == WEFT_VECTOR))
-        return FAIL(WEFT_INVALID, "%s has %d dimension%s, but its role is %s: declare what it is", w.name, w.ndim,
+        return FAIL(WEFT_INVALID, "%s has %d dimension%s, but its role is %s: declare a matching role", w.name, w.ndim,
                     w.ndim == 1 ? "" : "s", weft_role_name(w.role));
     w.count = (int64_t)count;
     record(p, &w);
@@ -103,8 +103,8 @@ void weft_params_vector(struct weft_params *p, const char *name, int64_t n, doub
                            .name = name, .ndim = 1, .dim = {n}, .init = WEFT_INIT_CONSTANT, .init_value = constant});
 }
 
-/* Every weight changes the loss as much at any width (G. Yang et al., arXiv:2203.03466; with the condition on singular
- * values of arXiv:2310.17813 for sides that do not grow together). */
+/* With this scaling, each weight has the same effect on the loss at any width (G. Yang et al., arXiv:2203.03466; with
+ * the condition on singular values of arXiv:2310.17813 for sides that do not grow together). */
 void weft_param_scale(struct weft_param *w, double out_wider, double in_wider)
 {
     w->init_value *= sqrt(fmin(1, out_wider / in_wider) / in_wider);
@@ -175,7 +175,7 @@ void weft_params_units(struct weft_params *p, const char *name, const char *rows
         if (strcmp(p->list[i].name + weft_min(scope, strlen(p->list[i].name)), name) == 0)
             w = &p->list[i];
     if (p->status == WEFT_OK && !w)
-        p->status = FAIL(WEFT_INVALID, "%s has units, but was not declared before", name);
+        p->status = FAIL(WEFT_INVALID, "units were set for %s, which is not declared", name);
     if (p->status != WEFT_OK)
         return;
     w->unit[0] = rows_of;
@@ -270,7 +270,7 @@ void weft_param_hash(const struct weft_params *p, int i, char hex[65])
     weft_sha256_hex(&sha, hex);
 }
 
-/* Blocks of a weight are hashed side by side, and then their hashes, in order. */
+/* Blocks of a weight are hashed in parallel, then their hashes are hashed in order. */
 enum { BLOCK = 1 << 18, BLOCKS = 256 };
 
 struct blocks {

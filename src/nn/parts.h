@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * parts.h - the descriptors of the parts of parts.def, for the few files that name one. All others find parts by their
- * names, and are not compiled again when one is added.
+ * parts.h - the descriptors of the parts of parts.def, for the few files that name one. All other files find parts by
+ * name and need not be recompiled when a part is added.
  */
 #ifndef WEFT_PARTS_H
 #define WEFT_PARTS_H

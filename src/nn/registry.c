@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * registry.c - the parts there are, by kind: those of parts.def, then those that were registered.
+ * registry.c - the registry of parts by kind: first parts.def, then registered parts.
  *
- * Threads may register parts while others make specs: entries only become more, and the name of one, by which options
- * find it, is published last.
+ * Threads may register parts while others create specs, because entries are only added, and the name of an entry, by
+ * which options find it, is published last.
  */
 #include "nn/parts.h"
 
@@ -52,7 +52,7 @@ const struct weft_part *weft_part_at(enum weft_part_kind kind, int i)
     return i < counts[kind] ? entries[kind][i].part : NULL;
 }
 
-/* The hook without which a part of its kind cannot be built, if it is missing. */
+/* Returns the name of a hook that the part lacks but its kind needs, or NULL. */
 static const char *missing_hook(const struct weft_part *part)
 {
     switch (part->kind) {

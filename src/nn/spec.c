@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * spec.c - from a preset's name and settings to a config in which nothing is left open.
+ * spec.c - resolves a preset and settings into a config without open values.
  */
 #include "nn/part.h"
 
@@ -18,17 +18,18 @@ static const char *const scaling_names[] = {"standard", "mup", NULL};
 #define AT(field) offsetof(struct weft_spec, field)
 static const struct weft_opt of_parts[] = {
     {"geom", WEFT_OPT_CHOICE, AT(choice.part[WEFT_GEOM]), "dot", .choices = weft_part_names[WEFT_GEOM],
-     .help = "geometry: how the score of a query and a key is computed"},
+     .help = "geometry: how the score of a query and a key is computed", .also = "geometry similarity"},
     {"attn", WEFT_OPT_CHOICE, AT(choice.part[WEFT_ATTN]), "full", .choices = weft_part_names[WEFT_ATTN],
-     .help = "attention: how keys and values are represented and cached"},
+     .help = "attention: how keys and values are represented and cached", .also = "attention attention_type"},
     {"pos", WEFT_OPT_CHOICE, AT(choice.part[WEFT_POS]), "learned", .choices = weft_part_names[WEFT_POS], .off = "none",
-     .help = "positions"},
+     .help = "positional encoding", .also = "position positions position_embedding pos_emb positional"},
     {"ffn", WEFT_OPT_CHOICE, AT(choice.part[WEFT_FFN]), "gelu", .choices = weft_part_names[WEFT_FFN],
-     .help = "feed-forward"},
+     .help = "feed-forward",
+     .also = "activation act act_fn activation_function hidden_act mlp feed_forward feedforward"},
     {"norm", WEFT_OPT_CHOICE, AT(choice.part[WEFT_NORM]), "layernorm", .choices = weft_part_names[WEFT_NORM],
-     .help = "normalisation"},
+     .help = "normalisation", .also = "normalization normalisation norm_type layer_norm"},
     {"norm_place", WEFT_OPT_CHOICE, AT(choice.norm_place), "pre", .choices = place_names,
-     .help = "norms before attention and feed-forward, or after the residual sums (and no final norm)"},
+     .help = "norms before attention and feed-forward, or after the residual sums (without a final norm)"},
 };
 
 static bool has_no_mechanism(const void *model, const void *own)
@@ -36,7 +37,7 @@ static bool has_no_mechanism(const void *model, const void *own)
     return ((const struct weft_spec *)model)->mechanism_count == 0;
 }
 
-/* Whether no part has an option of auxiliary losses that is not switched off. */
+/* Returns whether no part has an auxiliary loss that is turned on. */
 static bool has_no_losses(const void *model, const void *own)
 {
     char text[WEFT_MAX_VALUE];
@@ -50,7 +51,7 @@ static bool has_no_losses(const void *model, const void *own)
     return true;
 }
 
-/* A model of the usual width. */
+/* Returns whether the model and its heads have mup's reference widths. */
 static bool is_usual(const void *model, const void *own)
 {
     const struct weft_spec *s = model;
@@ -59,54 +60,61 @@ static bool is_usual(const void *model, const void *own)
 
 static const struct weft_opt of_model[] = {
     {"learn_alpha", WEFT_OPT_BOOL, AT(learn_alpha), "no", .idle = has_no_mechanism,
-     .help = "mixing weights of M1, M2, M3 are learned"},
+     .help = "learned mixing weights for M1, M2 and M3"},
     {"detach", WEFT_OPT_BOOL, AT(detach), "no", .idle = has_no_mechanism,
-     .help = "stop the gradient into what M1, M2, M3 read"},
+     .help = "no gradient into the inputs of M1, M2 and M3"},
     {"output_gate", WEFT_OPT_BOOL, AT(output_gate), "no", .off = "no",
-     .help = "attention's output times sigmoid(x Wg), per head and channel"},
+     .help = "gate on attention's output: sigmoid(x Wg), per head and channel"},
     {"ra_alpha", WEFT_OPT_REAL, AT(ra_alpha), "0", -1e3, 1e3, .symbol = "RA_MLA_RA_ALPHA", .off = "0",
-     .help = "reciprocal attention: factor of the score from j to i in the score from i to j; 0: none"},
+     .help = "reciprocal attention: coefficient of the score from j to i in the score from i to j; 0: off"},
     {"ra_window", WEFT_OPT_INT, AT(ra_window), "64", 1, 1 << 20, .symbol = "RA_MLA_RA_WINDOW", .needs = "ra_alpha!=0",
-     .help = "number of earlier tokens that reciprocal attention reaches"},
+     .help = "number of preceding tokens within reach of reciprocal attention"},
     {"dtype", WEFT_OPT_CHOICE, AT(choice.dtype), "bf16", .choices = dtype_names, .only_plan = true,
-     .help = "dtype of products and saved activations; sums and weights are f32"},
-    {"layers", WEFT_OPT_INT, AT(layers), "2", 1, 1024, .help = "N, number of blocks"},
-    {"width", WEFT_OPT_INT, AT(width), "128", 1, 1 << 20, .help = "C, width of the residual stream"},
-    {"heads", WEFT_OPT_INT, AT(heads), "4", 1, 4096, .help = "H, query heads"},
+     .help = "dtype of matmuls and saved activations; sums and weights are f32"},
+    {"layers", WEFT_OPT_INT, AT(layers), "2", 1, 1024, .help = "N, number of blocks",
+     .also = "n_layer n_layers num_layers num_hidden_layers depth"},
+    {"width", WEFT_OPT_INT, AT(width), "128", 1, 1 << 20, .help = "C, width of the residual stream",
+     .also = "d_model n_embd hidden_size dim embed_dim"},
+    {"heads", WEFT_OPT_INT, AT(heads), "4", 1, 4096, .help = "H, number of query heads",
+     .also = "n_head n_heads num_heads num_attention_heads"},
     {"head_width", WEFT_OPT_INT, AT(head_width), "0", 0, 1 << 20, .help = "D, width of a head; 0: C/H"},
     {"ffn_width", WEFT_OPT_INT, AT(ffn_width), "0", 0, 1 << 22,
-     .help = "F, width of the feed-forward; 0: 4C, or 8C/3 rounded up to a multiple of 64 if it is gated"},
+     .help = "F, width of the feed-forward; 0: 4C, or 8C/3 rounded up to a multiple of 64 if it is gated",
+     .also = "d_ff ffn_dim n_inner intermediate_size"},
     {"context", WEFT_OPT_INT, AT(context), "128", 1, 1 << 24, .only_plan = true,
-     .help = "T, number of tokens of the longest sequence"},
+     .help = "T, maximum sequence length in tokens",
+     .also = "block_size seq_len sequence_length max_seq_len context_length n_positions n_ctx max_position_embeddings"},
     {"vocab", WEFT_OPT_INT, AT(vocab), "0", 0, 1 << 24,
-     .help = "V, size of the vocabulary; 0: that of the data if the task reads any, else 64"},
-    {"batch", WEFT_OPT_INT, AT(batch), "32", 1, 1 << 20, .only_plan = true, .help = "B, sequences in a micro-batch"},
+     .help = "V, vocabulary size; 0: taken from the data if the task reads any, else 64", .also = "vocab_size n_vocab"},
+    {"batch", WEFT_OPT_INT, AT(batch), "32", 1, 1 << 20, .only_plan = true,
+     .help = "B, number of sequences in a micro-batch", .also = "batch_size micro_batch_size"},
     {"dropout", WEFT_OPT_REAL, AT(dropout), "0", 0, 0.99,
-     .help =
-         "probability, applied to the embedding, attention probabilities, attention output and feed-forward output"},
-    {"bias", WEFT_OPT_BOOL, AT(bias), "yes", .help = "linear layers have biases"},
-    {"tie", WEFT_OPT_BOOL, AT(tie), "yes", .help = "the output layer shares the embedding's matrix"},
+     .help = "dropout probability for embedding, attention probabilities, attention output and feed-forward output"},
+    {"bias", WEFT_OPT_BOOL, AT(bias), "yes", .help = "biases in the linear layers"},
+    {"tie", WEFT_OPT_BOOL, AT(tie), "yes", .help = "one matrix shared by the embedding and the output layer",
+     .also = "tie_embeddings tie_word_embeddings weight_tying"},
     {"norm_eps", WEFT_OPT_REAL, AT(norm_eps), "0", 0, 1,
-     .help = "what norms add to the variance or mean square; 0: 1e-5 for layernorm, 1e-6 for rmsnorm"},
+     .help = "epsilon added to the variance or mean square in norms; 0: 1e-5 for layernorm, 1e-6 for rmsnorm"},
     {"logits_z", WEFT_OPT_REAL, AT(logits_z), "0", 0, 1e6, .off = "0",
-     .help = "factor of the squared log-sum-exp of the logits in the loss"},
-    {"aux", WEFT_OPT_BOOL, AT(aux), "yes", .idle = has_no_losses, .help = "auxiliary losses of parts are trained"},
+     .help = "coefficient of the squared log-sum-exp of the logits in the loss"},
+    {"aux", WEFT_OPT_BOOL, AT(aux), "yes", .idle = has_no_losses, .help = "auxiliary losses of the parts"},
     {"recompute", WEFT_OPT_BOOL, AT(recompute), "no", .only_plan = true,
-     .help = "recompute each layer's activations in the backward pass: less memory, one more forward pass, same bits"},
+     .help = "recomputation of each layer's activations in the backward pass: less memory, an extra forward pass, same "
+             "bits"},
     {"scaling", WEFT_OPT_CHOICE, AT(choice.scaling), "standard", .choices = scaling_names, .idle = is_usual,
-     .help = "mup: first weights, learning rates, scores and logits follow the width, so that the best learning rate "
-             "does not"},
+     .help = "mup: initial weights, learning rates, scores and logits scale with the width, so that the best learning "
+             "rate does not change"},
     {"mup_width", WEFT_OPT_INT, AT(mup_width), "1024", 1, 1 << 20, .needs = "scaling=mup",
-     .help = "the width at which mup is the standard"},
+     .help = "width at which mup equals standard"},
     {"mup_head", WEFT_OPT_INT, AT(mup_head), "64", 1, 1 << 20, .needs = "scaling=mup",
-     .help = "the width of a head at which its scores are the standard's"},
-    {"seed", WEFT_OPT_INT, AT(seed), "1", 0, 9.2e18, .help = "seed of weights, data and dropout"},
+     .help = "head width at which scores under mup equal standard's"},
+    {"seed", WEFT_OPT_INT, AT(seed), "1", 0, 9.2e18, .help = "seed of initial weights, data and dropout"},
     {"init_key", WEFT_OPT_INT, AT(init_key), "0", 0, 9.2e18,
-     .help = "draw other initial weights and change nothing else: the difference between two keys is noise"},
+     .help = "key of the initial weights; it changes nothing else, so the difference between two keys is noise"},
 };
 
 enum { OF_PARTS = sizeof of_parts / sizeof *of_parts, OF_MODEL = sizeof of_model / sizeof *of_model };
-/* The options when there are so many mechanisms. A table that was handed out never changes. */
+/* Option table by number of mechanisms. A table that was handed out never changes. */
 static struct table {
     struct weft_opt options[OF_PARTS + WEFT_MAX_PARTS + OF_MODEL];
     struct weft_owner owner;
@@ -129,7 +137,7 @@ static void fill(struct table *t, int mechanisms)
     t->owner = (struct weft_owner){"model", to, OF_PARTS + mechanisms + OF_MODEL};
 }
 
-/* Mechanisms that were registered since the last call get their switch. */
+/* Adds switches for mechanisms registered since the last call. */
 static const struct weft_owner *model_owner(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -158,7 +166,7 @@ const struct weft_owner *weft_nn_owner_at(int i)
 
 /* ---- resolving */
 
-/* A part takes its options into new memory, if it was chosen; if not it is made known, so that its options are refused
+/* Takes a part's options into new memory if it was chosen. If not, only declares them, so that using them is an error
  * with the reason. */
 static enum weft_status take(struct weft_spec *s, struct weft_settings *settings, const struct weft_part *part,
                              struct weft_chosen *chosen)
@@ -202,7 +210,7 @@ enum weft_status weft_spec_resolve(struct weft_spec *s)
     if (!s->head_width && s->width % s->heads)
         return FAIL(WEFT_INVALID,
                     "width=%lld does not divide into heads=%lld heads of equal width: make width a multiple of heads, "
-                    "or give head_width",
+                    "or set head_width",
                     (long long)s->width, (long long)s->heads);
     s->head = s->mean = s->qk_width = s->rotated = s->head_width ? s->head_width : s->width / s->heads;
     s->scale_width = (double)s->head;
@@ -245,7 +253,7 @@ enum weft_status weft_spec_init(struct weft_spec *s, const char *model, struct w
     settings->preset = preset->settings;
     TRY(weft_settings_take(settings, model_owner(), s));
     if (s->vocab == 1)
-        return FAIL(WEFT_INVALID, "vocab=1 leaves nothing to predict: give 2 or more, or 0 for the default");
+        return FAIL(WEFT_INVALID, "vocab=1 leaves nothing to predict: set 2 or more, or 0 for the default");
     s->vocab_open = s->vocab == 0;
     if (s->vocab_open)
         s->vocab = DEFAULT_VOCAB;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * units.c - the units of a model that could be left out: heads, channels of the feed-forward, or ranks of mechanisms.
+ * units.c - selects the units to prune: heads, feed-forward channels, or ranks of mechanisms.
  *
- * Every layer loses as many units, so that what is left is a model like any other, with other sizes. Which ones is for
- * each layer to choose: those of the least importance, which is the product of the norms of a unit's rows and columns
- * in the weights whose rows or columns it is (`unit` in nn/param.h). What a unit writes is at most as large as that,
- * and a unit that writes nothing goes first. Of equally important ones those go first whose weights are all 0, then the
- * last.
+ * Every layer loses the same number of units, so that the result is a normal model with smaller sizes. The units are
+ * chosen per layer by smallest importance, which is the product of the norms of a unit's rows and columns in the
+ * weights whose rows or columns it is (`unit` in nn/param.h). This product bounds the unit's output, and a unit without
+ * output is removed first. Ties go to units whose weights are all 0, then to the higher index.
  *
- * The weights of the smaller model say which of their sides are shorter. Such a side is a row of units, each as wide as
- * the others. Heads that share a key and value are one unit, unless all do.
+ * The shapes of the smaller model's weights determine which sides are shorter. Such a side is a row of units of equal
+ * width. Heads that share a key and value are one unit, unless all heads share one.
  */
 #include "nn/units.h"
 #include "nn/part.h"
@@ -19,8 +18,8 @@
 #include <string.h>
 
 static const struct axis {
-    const char *option; /* that has their number */
-    bool alike;         /* all layers lose the same, because they pass units to each other */
+    const char *option; /* the option that counts them */
+    bool alike;         /* all layers lose the same units, because they pass them to each other */
 } axes[WEFT_UNITS] = {
     [WEFT_UNITS_HEADS] = {"heads"}, [WEFT_UNITS_CHANNELS] = {"ffn_width"},         [WEFT_UNITS_M1] = {"m1_width"},
     [WEFT_UNITS_M2] = {"m2_rank"},  [WEFT_UNITS_M3] = {"m3_width", .alike = true},
@@ -40,7 +39,7 @@ static void look(void *context, const struct weft_opt *opt, const char *value)
         v->value = 0;
 }
 
-/* 0 where the model has no such option, or it is 0. */
+/* Returns 0 if the model has no such option, or its value is 0. */
 static int64_t option(const struct weft_spec *spec, const char *name)
 {
     struct value_of v = {name, 0};
@@ -48,7 +47,7 @@ static int64_t option(const struct weft_spec *spec, const char *name)
     return v.value;
 }
 
-/* Whether a unit's activations are the rows or columns of the weight. */
+/* Returns whether a unit's activations are the rows or columns of the weight. */
 static bool passes(const struct weft_param *w, int side, enum weft_units what)
 {
     return side < 2 && w->unit[side] && strcmp(w->unit[side], axes[what].option) == 0;
@@ -71,7 +70,7 @@ static enum weft_status refuse_of(const struct weft_chosen *c, const struct weft
     return why ? FAIL(WEFT_UNSUPPORTED, "%s", why) : WEFT_OK;
 }
 
-/* What depends on the number of a unit, which changes when those before it go. */
+/* Rejects models in which a unit's index matters, because removing units before it changes the index. */
 static enum weft_status refuse(const struct weft_nn *model, enum weft_units what)
 {
     const struct weft_spec *spec = model->spec;
@@ -120,7 +119,7 @@ enum weft_status weft_shares_check(const struct weft_shares *s, const struct wef
 
 /* ---- the elements of a unit */
 
-/* The layer whose units a side of a weight has; -1: outside the blocks. */
+/* Returns the layer to whose units a side of a weight belongs; -1: outside the blocks. */
 static int layer_of(const struct weft_param *w, int side) { return side == 0 ? w->rows_layer : w->layer; }
 
 static bool is_shorter(const struct weft_smaller *s, int i, int d)
@@ -128,7 +127,7 @@ static bool is_shorter(const struct weft_smaller *s, int i, int d)
     return s->from->params.list[i].dim[d] != s->model->params.list[i].dim[d];
 }
 
-/* Of one unit along a side of a weight: so many runs of elements, from one to the next a step. */
+/* The elements of one unit along a side of a weight: runs at a constant distance. */
 struct runs {
     int64_t first, length, step, count;
 };
@@ -196,7 +195,8 @@ static void add_layers(const struct weft_smaller *s)
     }
 }
 
-/* All weights of a unit, also those that have no part in its importance; in all layers, where these lose the same. */
+/* Returns whether all weights of a unit are 0, including weights that do not count for its importance; in all layers if
+ * these lose the same units. */
 static bool is_zero(const struct weft_smaller *s, int64_t layer, int64_t unit)
 {
     for (int i = 0; i < s->from->params.count; i++) {
@@ -225,7 +225,7 @@ static void choose(void *context, int64_t layer, int thread)
     struct weft_unit *list = s->list + layer * s->units;
     for (int64_t u = 0; u < s->units; u++)
         if (isnan(list[u].importance))
-            list[u].importance = INFINITY; /* an order that qsort can rely on */
+            list[u].importance = INFINITY; /* NaN would not be ordered */
         else if (list[u].importance == 0 && is_zero(s, layer, u))
             list[u].importance = -1;
     qsort(list, (size_t)s->units, sizeof *list, goes_first);
@@ -244,7 +244,7 @@ void weft_smaller_choose(struct weft_smaller *s, int64_t count)
 
 /* ---- sizes */
 
-/* Each side that differs is a whole number of equal units. */
+/* Finds the sides that differ; each must consist of equal units. */
 static enum weft_status find_sides(struct weft_smaller *s)
 {
     const struct weft_params *p = &s->from->params, *q = &s->model->params;
@@ -262,9 +262,10 @@ static enum weft_status find_sides(struct weft_smaller *s)
             s->layer[i] = layer;
         }
         if (!fits)
-            return FAIL(WEFT_UNSUPPORTED, "%s has no equal parts of which some could be left out", p->list[i].name);
+            return FAIL(WEFT_UNSUPPORTED, "%s cannot be cut, because it has no equal parts", p->list[i].name);
     }
-    return fits ? WEFT_OK : FAIL(WEFT_UNSUPPORTED, "a model with fewer %s has other weights", axes[s->what].option);
+    return fits ? WEFT_OK
+                : FAIL(WEFT_UNSUPPORTED, "a model with fewer %s would have different weights", axes[s->what].option);
 }
 
 enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn *model, enum weft_units what,
@@ -275,10 +276,10 @@ enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn 
     s->units = weft_nn_units(model, what);
     s->kept = s->units - weft_units_at(s->units, share);
     if (s->kept == s->units)
-        return FAIL(WEFT_INVALID, "%g of %lld is none: nothing of %s would be left out", share, (long long)s->units,
-                    axes[what].option);
+        return FAIL(WEFT_INVALID, "%g of %lld rounds to none: nothing of %s would be left out", share,
+                    (long long)s->units, axes[what].option);
     if (s->kept < 1)
-        return FAIL(WEFT_INVALID, "%g of %lld is all: something of %s must be left", share, (long long)s->units,
+        return FAIL(WEFT_INVALID, "%g of %lld rounds to all: part of %s must remain", share, (long long)s->units,
                     axes[what].option);
     write_settings(s);
     TRY(weft_spec_vary(&s->spec, model->spec, s->settings));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * weights.c - a model's weights on disk: model.safetensors under the weights' own names, in f32 or narrower.
+ * weights.c - reads and writes a model's weights: model.safetensors under the weights' own names, in f32 or narrower.
  */
 #include "ckpt/ckpt.h"
-#include "nn/model.h"
+#include "nn/net.h"
 
 #include <errno.h>
 #include <math.h>
@@ -71,12 +71,13 @@ enum weft_status weft_nn_folder(const char *path, char *folder, size_t room)
     }
     if (!is_folder(path))
         return FAIL(WEFT_INVALID,
-                    "%s is not a folder with weights: give the folder of a run (weft train --out) or of a checkpoint, "
-                    "with " FILE_NAME,
+                    "%s is not a folder with weights: expected the folder of a run (weft train --out) or of a "
+                    "checkpoint, with " FILE_NAME,
                     path);
     TRY(weft_ckpt_latest(path, verify, NULL, &step, folder, room));
     if (step < 0)
-        return FAIL(WEFT_INVALID, "%s has neither " FILE_NAME " nor a valid checkpoint step-N: was it trained?", path);
+        return FAIL(WEFT_INVALID, "%s has neither " FILE_NAME " nor a valid checkpoint step-N: train the run first",
+                    path);
     return WEFT_OK;
 }
 
@@ -85,7 +86,7 @@ enum weft_status weft_nn_file(const char *path, char *file, size_t room)
     char folder[ROOM];
     struct stat st;
     if (stat(path, &st))
-        return FAIL(WEFT_IO, "%s is not a folder with weights, nor a file with them: %s", path, strerror(errno));
+        return FAIL(WEFT_IO, "%s is neither a folder nor a file with weights: %s", path, strerror(errno));
     bool is_file = !S_ISDIR(st.st_mode);
     if (is_file && strlen(path) >= room)
         return FAIL(WEFT_INVALID, "the path %.64s... is too long", path);
@@ -100,7 +101,7 @@ enum weft_status weft_nn_file(const char *path, char *file, size_t room)
 
 /* ---- loading */
 
-/* What does not fit, as much of it as a message can hold. */
+/* The mismatched weights, as many as fit into a message. */
 struct mismatches {
     int count;
     size_t used;
@@ -153,7 +154,7 @@ static enum weft_status check_fit(const struct weft_params *p, const struct weft
             mismatch(&m, name, "is not a weight of the model");
     }
     if (m.count)
-        return FAIL(WEFT_FORMAT, "%s does not fit the model in %d of its weights: %s", path, m.count, m.text);
+        return FAIL(WEFT_FORMAT, "%s does not match the model in %d of its weights: %s", path, m.count, m.text);
     return WEFT_OK;
 }
 
@@ -179,7 +180,7 @@ static enum weft_status read_all(struct weft_params *p, const struct weft_safete
     return WEFT_OK;
 }
 
-/* Where the weights start in the file if they lie there as they do in memory, as in most files by weft_nn_save; else
+/* Returns the start of the weights in the file if their layout matches memory, as in most files by weft_nn_save; else
  * NULL. */
 static const float *find_alike(const struct weft_params *p, const struct weft_safetensors *f)
 {
@@ -202,7 +203,8 @@ static enum weft_status check_all(const struct weft_params *p, const struct weft
     return WEFT_OK;
 }
 
-/* The weights stay in the file if they can. Memory that others have pointers to is written instead. */
+/* Maps the weights from the file if possible. If others have pointers to the weights in memory, overwrites these
+ * instead. */
 static enum weft_status load(struct weft_params *p, struct weft_safetensors *f, const char *path)
 {
     TRY(check_fit(p, f, path));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * add - y = a + b, elementwise, f32 or bf16 each. y is f32 if either input is: the residual stream stays f32 whatever
- * is added to it. May run in place on a. Both inputs get y's gradient unchanged.
+ * add - y = a + b, elementwise, f32 or bf16 each. y is f32 if either input is, so the residual stream stays f32
+ * whatever is added to it. May run in place on a. Both inputs get y's gradient unchanged.
  *
  * The backward kernel, da += dy, is not this op's derivative: the graph uses it to add a gradient to a buffer.
  */
@@ -23,20 +23,17 @@ static void bwd_ref(const struct weft_call *call)
         da[i] += dy[i];
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *dy = call->gout[0];
     float *da = call->gin[0]->data;
-    int64_t n = weft_min(weft_tensor_count(dy), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES)
+    for (int64_t i = first; i < n; i += VLANES)
         vstore_f32(da + i, n - i, vload_f32(da + i, n - i) + vload(dy->data, dy->dtype, i, n));
 }
 
 static void bwd(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(weft_tensor_count(call->gout[0]), TILE), bwd_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_count(call->gout[0]), TILE, bwd_tile);
 }
 
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)

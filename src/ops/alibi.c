@@ -75,13 +75,11 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(alibi) = {
     .name = "alibi",
-    .summary = "y = -slope_h d, with the published slopes of ALiBi",
+    .summary = "y = -slope_h d, with ALiBi's published slopes",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_alibi(struct weft_graph *g, int64_t heads, int64_t offsets)

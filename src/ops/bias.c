@@ -13,8 +13,7 @@ enum { ROWS = 16, COLUMNS = 128, BLOCK = 32 }; /* rows per forward tile, columns
 static enum weft_status shape(struct weft_node *node)
 {
     const struct weft_value *x = node->in[0], *b = node->in[1];
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, 0, "x"));
     if (b->dtype != WEFT_F32 || b->shape.ndim != 1 || weft_shape_width(&b->shape) != weft_shape_width(&x->shape))
         return weft_node_fail(node, "the bias must be f32 [%lld], as wide as x",
                               (long long)weft_shape_width(&x->shape));
@@ -41,33 +40,25 @@ static void bwd_ref(const struct weft_call *call)
             db[i] += dy[r * width + i];
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *x = call->in[0], *y = call->out[0];
     const float *b = call->in[1]->data;
-    int64_t rows = weft_min(weft_tensor_rows(x), (tile + 1) * ROWS), width = weft_tensor_width(x);
-    for (int64_t r = tile * ROWS; r < rows; r++)
+    int64_t width = weft_tensor_width(x);
+    for (int64_t r = first; r < rows; r++)
         for (int64_t i = 0, at = r * width, end = at + width; i < width; i += VLANES)
             vstore(y->data, y->dtype, at + i, end, vload(x->data, x->dtype, at + i, end) + vload_f32(b + i, width - i));
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[0]), ROWS, run_tile); }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *dy = call->gout[0];
     float *db = call->gin[1]->data;
     int64_t rows = weft_tensor_rows(dy), width = weft_tensor_width(dy);
-    int64_t last = weft_min(width, (tile + 1) * COLUMNS);
     for (int64_t block = 0; block < rows; block += BLOCK)
-        for (int64_t i = tile * COLUMNS; i < last; i += VLANES) {
+        for (int64_t i = first; i < last; i += VLANES) {
             vf sum = vset(0);
             for (int64_t r = block; r < weft_min(rows, block + BLOCK); r++)
                 sum += vload(dy->data, dy->dtype, r * width + i, r * width + last);
@@ -77,7 +68,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
 
 static void bwd(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(weft_tensor_width(call->gout[0]), COLUMNS), bwd_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_width(call->gout[0]), COLUMNS, bwd_tile);
 }
 
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
@@ -125,9 +116,7 @@ const struct weft_op WEFT_OP(bias) = {
     .differentiable = 3,
     .accumulates = 2,
     .inplace = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_bias(struct weft_graph *g, struct weft_value *x, struct weft_value *b)

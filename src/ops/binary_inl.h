@@ -33,20 +33,14 @@ static void ref(const struct weft_call *call)
         y[i] = exact(a[i], b[i]);
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *a = call->in[0], *b = call->in[1], *y = call->out[0];
-    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES)
+    for (int64_t i = first; i < n; i += VLANES)
         vstore(y->data, y->dtype, i, n, value(vload(a->data, a->dtype, i, n), vload(b->data, b->dtype, i, n)));
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
 /* n: rows, width, and a mask: a is always f32 (1), b is always f32 (2), a and b are the same parameter (4) */
 static const struct weft_case cases[] = {

@@ -29,8 +29,8 @@ static inline enum weft_status check_buckets(const struct weft_node *node, struc
         return weft_node_fail(node, "the weights must be f32, one per head");
     if (b.count < b.heads || b.columns < b.count)
         return weft_node_fail(node,
-                              "%lld columns, %lld buckets, %lld heads: there must be at least as many columns as "
-                              "buckets, and as many buckets as heads",
+                              "%lld columns, %lld buckets, %lld heads: buckets must not exceed columns, and heads must "
+                              "not exceed buckets",
                               (long long)b.columns, (long long)b.count, (long long)b.heads);
     return WEFT_OK;
 }
@@ -64,7 +64,7 @@ static inline void fill_bucket(struct buckets b, const struct weft_tensor *x, in
         vstore(x->data, x->dtype, i, end, vset(value));
 }
 
-/* Element i of an f32 or bf16 tensor with one number per bucket. */
+/* Element i of an f32 or bf16 tensor with one value per bucket. */
 static inline float load_one(const struct weft_tensor *x, int64_t i) { return vload(x->data, x->dtype, i, i + 1)[0]; }
 static inline void store_one(const struct weft_tensor *x, int64_t i, float value)
 {
@@ -82,21 +82,15 @@ static void run_bucket(const struct weft_call *call, struct buckets b, int64_t r
 /* Backward for the same; returns the contribution to the gradient of the head's weight. */
 static float bwd_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l);
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     struct buckets b = sizes(call);
-    int64_t rows = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++)
+    for (int64_t r = first; r < rows; r++)
         for (int64_t l = 0; l < b.count; l++)
             run_bucket(call, b, r, l);
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[0]), ROWS, run_tile); }
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
@@ -104,15 +98,12 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return weft_size_mul(blocks, (size_t)weft_tensor_count(max->in[1]) * sizeof(double), &booking->scratch);
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     struct buckets b = sizes(call);
-    double *sums = (double *)call->scratch + tile * b.heads;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS);
+    double *sums = (double *)call->scratch + first / ROWS * b.heads;
     memset(sums, 0, (size_t)b.heads * sizeof *sums);
-    for (int64_t r = tile * ROWS; r < rows; r++)
+    for (int64_t r = first; r < rows; r++)
         for (int64_t l = 0; l < b.count; l++)
             sums[head_of(b, l)] += bwd_bucket(call, b, r, l);
 }
@@ -120,7 +111,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
 static void bwd(const struct weft_call *call)
 {
     int64_t heads = weft_tensor_count(call->in[1]), blocks = weft_div_up(weft_tensor_rows(call->in[0]), ROWS);
-    weft_parallel(blocks, bwd_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_rows(call->in[0]), ROWS, bwd_tile);
     float *to = call->gin[1] ? call->gin[1]->data : NULL;
     for (int64_t head = 0; to && head < heads; head++) {
         double sum = 0;

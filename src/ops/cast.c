@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cast - y = x in another float type (f32 or bf16, rounded to nearest even). The gradient is cast back.
+ * cast - y = x in a different float type (f32 or bf16, rounded to nearest even). The gradient is cast back.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -26,20 +26,14 @@ static void ref(const struct weft_call *call)
         y[i] = x[i];
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *x = call->in[0], *y = call->out[0];
-    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES)
+    for (int64_t i = first; i < n; i += VLANES)
         vstore(y->data, y->dtype, i, n, vload(x->data, x->dtype, i, n));
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
 {
@@ -63,16 +57,14 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(cast) = {
     .name = "cast",
-    .summary = "y = x in another float type",
+    .summary = "y = x in a different float type",
     .attr_bytes = sizeof(enum weft_dtype),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .grad = grad,
     .differentiable = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
-    .tolerance = 0x1p-8, /* the precision of bf16, in f32 graphs too */
+    WEFT_CASES(cases, build),
+    .tolerance = 0x1p-8, /* the precision of bf16, even in f32 graphs */
 };
 
 /* Emits no node if x already has the type. */

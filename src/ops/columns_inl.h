@@ -24,32 +24,24 @@ static void copy(const struct weft_tensor *to, int64_t to_at, const struct weft_
 /* The op's file defines these: row r of y, and of dx. */
 static void run_row(const struct weft_call *call, int64_t r), bwd_row(const struct weft_call *call, int64_t r);
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t end)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t end = weft_min(weft_tensor_rows(call->in[0]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < end; r++)
+    for (int64_t r = first; r < end; r++)
         run_row(call, r);
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[0]), ROWS, run_tile); }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t end)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t end = weft_min(weft_tensor_rows(call->gin[0]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < end; r++)
+    for (int64_t r = first; r < end; r++)
         bwd_row(call, r);
 }
 
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[0]), ROWS), bwd_tile, (void *)call);
-}
+static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->gin[0]), ROWS, bwd_tile); }
+
+#define COLUMNS_FIELDS                                                                                                 \
+    .attr_bytes = sizeof(struct attr), .shape = shape, .fwd = {.run = run, .ref = ref},                                \
+    .bwd = {.run = bwd, .ref = bwd_ref}, .differentiable = 1, WEFT_CASES(cases, build)
 
 #endif

@@ -30,25 +30,19 @@ static void ref(const struct weft_call *call)
             y[r * (left + right) + i] = i < left ? a[r * left + i] : b[r * right + i - left];
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     size_t size = weft_dtype_bytes(call->out[0]->dtype);
     size_t left = (size_t)weft_tensor_width(call->in[0]) * size, right = (size_t)weft_tensor_width(call->in[1]) * size;
     const char *a = call->in[0]->data, *b = call->in[1]->data;
     char *y = call->out[0]->data;
-    int64_t rows = weft_min(weft_tensor_rows(call->out[0]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++) {
+    for (int64_t r = first; r < rows; r++) {
         memcpy(y + (size_t)r * (left + right), a + (size_t)r * left, left);
         memcpy(y + (size_t)r * (left + right) + left, b + (size_t)r * right, right);
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->out[0]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->out[0]), ROWS, run_tile); }
 
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
 {
@@ -84,9 +78,7 @@ const struct weft_op WEFT_OP(concat) = {
     .fwd = {.run = run, .ref = ref},
     .grad = grad,
     .differentiable = 3,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_concat(struct weft_graph *g, struct weft_value *a, struct weft_value *b)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cross_entropy - the product with the vocabulary matrix fused with the loss, without storing all logits.
+ * cross_entropy - the matmul with the vocabulary matrix fused with the loss, without storing all logits.
  *
  *     logit[m,v] = sum_c x[m,c] W[v,c]        lse[m] = log sum_v exp(logit[m,v])
  *     nll[m]     = lse[m] - logit[m, target[m]]
@@ -10,14 +10,14 @@
  * over the scored rows, those with target[m] >= 0. Other rows cost nothing: their nll and lse are 0, their pred is -1.
  *
  * x [M,C] in the compute dtype, W [V,C] an f32 parameter (a head or the tied embedding) read in its packed forms,
- * targets i32 [M], weight f32 [1] (one over the number of scored tokens of the whole batch, which only the host knows;
- * without it, one over the number of scored rows: the loss is their mean).
+ * targets i32 [M], weight f32 [1] (1 over the number of scored tokens of the whole batch, which only the host knows; if
+ * absent, 1 over the number of scored rows, so that the loss is their mean).
  * Outputs: 0 loss f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients.
  *
  * Scored rows are processed in chunks; if other rows lie between them, they are gathered first. For each chunk: logits
  * in f32, then the statistics of each row, then for the derivative dlogit[m,v] = dloss weight ((1 + 2 z_lambda lse[m])
  * softmax[m,v] - [v = target[m]]) in the compute dtype, dX = dlogit W and dW += dlogit^t X. So the backward node also
- * computes the forward outputs (bwd_writes_out), no product is done twice, and one kernel serves both. Nothing is
+ * computes the forward outputs (bwd_writes_out), no matmul is done twice, and one kernel serves both. Nothing is
  * saved.
  */
 #include "base/vmath_inl.h"
@@ -80,7 +80,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     if (max->gin[X])
         TRY(book(&end, s.max_rows, s.depth, max->gin[X]->dtype, &plan->rows_dx));
     plan->engine = end;
-    for (int i = 0; i < 3; i++) { /* the products run one after another */
+    for (int i = 0; i < 3; i++) { /* the matmuls run one after another */
         booking->scratch = scratch[i] > booking->scratch ? scratch[i] : booking->scratch;
         booking->local = local[i] > booking->local ? local[i] : booking->local;
     }
@@ -214,7 +214,7 @@ static void run_chunk(const struct chunk *c)
         weft_dnn_outer_run(plan->dw, c->count, c->dlogits, from, dw->data, engine, call->local, call->local_stride);
 }
 
-/* As given, or one over the number of scored rows. */
+/* The weight input, or 1 over the number of scored rows. */
 static float weight_of(const struct weft_call *call)
 {
     const int32_t *targets = call->in[TARGETS]->data;
@@ -297,7 +297,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
         weft_graph_output(g, weft_sibling(loss, o));
 }
 
-/* W is scaled like a head at initialisation: logits are of size one, so every word contributes to the gradient. */
+/* W is scaled like a freshly initialised head: logits are of order 1, so every token contributes to the gradient. */
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     int64_t n = weft_tensor_count(t);
@@ -329,9 +329,7 @@ const struct weft_op WEFT_OP(cross_entropy) = {
     .accumulates = 1u << W,
     .no_grad_out = 1u << NLL | 1u << LSE | 1u << PRED,
     .bwd_writes_out = true,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -29,9 +29,7 @@ const struct weft_op WEFT_OP(detach) = {
     .shape = shape,
     .is_view = true,
     .no_grad_out = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_detach(struct weft_graph *g, struct weft_value *x)

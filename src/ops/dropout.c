@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout - y = x / (1-p) where an element is kept, 0 where not; each is dropped with probability p.
+ * dropout - y = x / (1-p) for kept elements, 0 for dropped ones; each element is dropped with probability p.
  *
  * Whether element c of a row is kept depends only on (seed, step, sample, layer, site, pos, c), see random_bits. So the
  * mask is the same for any split into threads, ranks, micro-batches and chunks, backward recomputes it instead of
@@ -23,8 +23,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *x = node->in[X];
     if (!(attr->p > 0 && attr->p < 1))
         return weft_node_fail(node, "p = %g; it must be at least 0 and less than 1", attr->p);
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, X, "x"));
     for (int i = SEQ; i <= STEP_KEY; i++)
         if (!node->in[i] || node->in[i]->dtype != WEFT_I32)
             return weft_node_fail(node, "the rows' seq, pos, sample and step_key must be given, all i32");
@@ -76,15 +75,15 @@ static void bwd_ref(const struct weft_call *call)
     apply_ref(call, call->gout[0]->data, call->gin[X]->data, weft_tensor_width(call->gin[X]));
 }
 
-static void apply_rows(const struct weft_call *call, int64_t tile, const struct weft_tensor *from,
+static void apply_rows(const struct weft_call *call, int64_t first, int64_t rows, const struct weft_tensor *from,
                        const struct weft_tensor *to)
 {
     const struct attr *attr = call->attr;
     const int32_t *pos = call->in[POS]->data;
-    int64_t rows = weft_min(weft_tensor_rows(to), (tile + 1) * ROWS), width = weft_tensor_width(to);
+    int64_t width = weft_tensor_width(to);
     vf factor = vset((float)(1 / (1 - attr->p)));
     uint32_t limit = threshold(attr);
-    for (int64_t r = tile * ROWS; r < rows; r++) {
+    for (int64_t r = first; r < rows; r++) {
         uint64_t key = row_key(call, r);
         vu bits[4];
         for (int64_t i = 0, at = r * width, end = at + width; i < width; i += VLANES) {
@@ -96,29 +95,19 @@ static void apply_rows(const struct weft_call *call, int64_t tile, const struct 
     }
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    apply_rows(call, tile, call->in[X], call->out[0]);
+    apply_rows(call, first, rows, call->in[X], call->out[0]);
 }
 
-static void run(const struct weft_call *call)
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[X]), ROWS, run_tile); }
+
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), run_tile, (void *)call);
+    apply_rows(call, first, rows, call->gout[0], call->gin[X]);
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
-{
-    (void)thread;
-    const struct weft_call *call = context;
-    apply_rows(call, tile, call->gout[0], call->gin[X]);
-}
-
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[X]), ROWS), bwd_tile, (void *)call);
-}
+static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->gin[X]), ROWS, bwd_tile); }
 
 /* n: rows, width, sequences, inside. x: p */
 static const struct weft_case cases[] = {
@@ -164,9 +153,7 @@ const struct weft_op WEFT_OP(dropout) = {
     .differentiable = 1 << X,
     .inplace = 1 + X,
     .inplace_grad = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -42,16 +42,13 @@ static void bwd_ref(const struct weft_call *call)
             dtable[ids[r] * width + i] += dy[r * width + i];
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const float *table = call->in[0]->data;
     const int32_t *ids = call->in[1]->data;
     float *y = call->out[0]->data;
-    int64_t rows = weft_min(weft_tensor_rows(call->out[0]), (tile + 1) * ROWS);
     int64_t width = weft_tensor_width(call->out[0]);
-    for (int64_t r = tile * ROWS; r < rows; r++) {
+    for (int64_t r = first; r < rows; r++) {
         if (ids[r] >= 0 && ids[r] < call->in[0]->dim[0])
             memcpy(y + r * width, table + ids[r] * width, (size_t)width * sizeof *y);
         else
@@ -59,24 +56,18 @@ static void run_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->out[0]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->out[0]), ROWS, run_tile); }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *dy = call->gout[0];
     const int32_t *ids = call->in[1]->data;
     int64_t rows = weft_tensor_rows(dy), width = weft_tensor_width(dy);
-    int64_t last = weft_min(width, (tile + 1) * COLUMNS);
     for (int64_t r = 0; r < rows; r++) {
         if (ids[r] < 0 || ids[r] >= call->gin[0]->dim[0])
             continue;
         float *sum = (float *)call->gin[0]->data + ids[r] * width;
-        for (int64_t i = tile * COLUMNS; i < last; i += VLANES) {
+        for (int64_t i = first; i < last; i += VLANES) {
             vf more = vload(dy->data, dy->dtype, r * width + i, r * width + last);
             vstore_f32(sum + i, last - i, vload_f32(sum + i, last - i) + more);
         }
@@ -85,7 +76,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
 
 static void bwd(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(weft_tensor_width(call->gout[0]), COLUMNS), bwd_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_width(call->gout[0]), COLUMNS, bwd_tile);
 }
 
 /* n: rows, width, vocabulary */
@@ -129,9 +120,7 @@ const struct weft_op WEFT_OP(embed) = {
     .bwd_reads_in = 2,
     .differentiable = 1,
     .accumulates = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -22,21 +22,15 @@ static void ref(const struct weft_call *call)
         y[i] = attr->value;
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_fill *attr = call->attr;
-    int64_t n = weft_min(weft_tensor_count(call->out[0]), (tile + 1) * TILE);
     vf value = vset((float)attr->value);
-    for (int64_t i = tile * TILE; i < n; i += VLANES)
+    for (int64_t i = first; i < n; i += VLANES)
         vstore(call->out[0]->data, WEFT_F32, i, n, value);
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
 /* n: rows, width. x: value */
 static const struct weft_case cases[] = {
@@ -57,9 +51,7 @@ const struct weft_op WEFT_OP(fill) = {
     .attr_bytes = sizeof(struct weft_fill),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_fill(struct weft_graph *g, double value, struct weft_shape s)

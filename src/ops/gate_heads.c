@@ -15,8 +15,7 @@ enum { O, GATE, ALPHA, INPUTS };
 static enum weft_status shape(struct weft_node *node)
 {
     const struct weft_value *o = node->in[O], *gate = node->in[GATE], *alpha = node->in[ALPHA];
-    if (!weft_dtype_is_float(o->dtype))
-        return weft_node_fail(node, "o is %s, not a float type", weft_dtype_name(o->dtype));
+    TRY(weft_node_float(node, O, "o"));
     int64_t heads = weft_shape_width(&gate->shape), width = weft_shape_width(&o->shape);
     if (gate->dtype != WEFT_F32 || !weft_dim_same(weft_shape_rows(&gate->shape), weft_shape_rows(&o->shape)))
         return weft_node_fail(node, "the gate must be f32, one row per row of o");
@@ -63,11 +62,10 @@ struct heads {
     int64_t first, end, width;
 };
 
-static struct heads tile_heads(const struct weft_call *call, int64_t tile)
+static struct heads heads_of(const struct weft_call *call, int64_t first, int64_t rows)
 {
     int64_t per_row = weft_tensor_width(call->in[GATE]);
-    int64_t rows = weft_min(weft_tensor_rows(call->in[O]), (tile + 1) * ROWS);
-    return (struct heads){tile * ROWS * per_row, rows * per_row, weft_tensor_width(call->in[O]) / per_row};
+    return (struct heads){first * per_row, rows * per_row, weft_tensor_width(call->in[O]) / per_row};
 }
 
 static float gate_factor(const struct weft_call *call, int64_t h)
@@ -76,12 +74,10 @@ static float gate_factor(const struct weft_call *call, int64_t h)
     return 1 - alpha + alpha * gate;
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *o = call->in[O], *z = call->out[0];
-    struct heads t = tile_heads(call, tile);
+    struct heads t = heads_of(call, first, rows);
     for (int64_t h = t.first; h < t.end; h++) {
         vf s = vset(gate_factor(call, h));
         for (int64_t i = h * t.width, end = i + t.width; i < end; i += VLANES)
@@ -89,10 +85,7 @@ static void run_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[O]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[O]), ROWS, run_tile); }
 
 /* ---- backward. Scratch: one sum per block of rows */
 
@@ -102,13 +95,11 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return weft_size_mul(blocks, sizeof(double), &booking->scratch);
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *o = call->in[O], *dz = call->gout[0], *d_o = call->gin[O], *dgate = call->gin[GATE];
     const float *gate = call->in[GATE]->data, alpha = *(const float *)call->in[ALPHA]->data;
-    struct heads t = tile_heads(call, tile);
+    struct heads t = heads_of(call, first, rows);
     double dalpha = 0;
     for (int64_t h = t.first; h < t.end; h++) {
         vf s = vset(gate_factor(call, h)), dot = vset(0);
@@ -123,17 +114,16 @@ static void bwd_tile(void *context, int64_t tile, int thread)
             ((float *)dgate->data)[h] = alpha * e;
         dalpha += (gate[h] - 1) * e;
     }
-    ((double *)call->scratch)[tile] = dalpha;
+    ((double *)call->scratch)[first / ROWS] = dalpha;
 }
 
 static void bwd(const struct weft_call *call)
 {
-    int64_t blocks = weft_div_up(weft_tensor_rows(call->in[O]), ROWS);
-    weft_parallel(blocks, bwd_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_rows(call->in[O]), ROWS, bwd_tile);
     if (!call->gin[ALPHA])
         return;
     double sum = 0;
-    for (int64_t block = 0; block < blocks; block++)
+    for (int64_t block = 0; block < weft_div_up(weft_tensor_rows(call->in[O]), ROWS); block++)
         sum += ((const double *)call->scratch)[block];
     *(float *)call->gin[ALPHA]->data += (float)sum;
 }
@@ -176,9 +166,7 @@ const struct weft_op WEFT_OP(gate_heads) = {
     .accumulates = 1 << ALPHA,
     .inplace = 1 + O,
     .inplace_grad = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_gate_heads(struct weft_graph *g, struct weft_value *o, struct weft_value *gate,

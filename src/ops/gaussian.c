@@ -90,15 +90,12 @@ VINLINE vf put(const struct weft_tensor *y, int64_t at, int64_t end, vf x)
     return x * x;
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *mean = call->in[MEAN], *raw = call->in[RAW], *y = call->out[Y];
     struct widths n = widths_of(call, raw, y);
     vf offset = vset((float)((const struct attr *)call->attr)->offset);
-    int64_t end = weft_min(weft_tensor_rows(y), (tile + 1) * ROWS) * n.heads;
-    for (int64_t h = tile * ROWS * n.heads; h < end; h++) {
+    for (int64_t h = first * n.heads; h < rows * n.heads; h++) {
         int64_t at = h * n.all, split = at + n.mean, stop = at + n.all;
         vf sum = vset(0);
         for (int64_t i = 0; i < n.mean; i += VLANES)
@@ -111,10 +108,7 @@ static void run_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->out[Y]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->out[Y]), ROWS, run_tile); }
 
 /* The gradient of y at i, including the part through the norm. */
 VINLINE vf gradient(const struct weft_call *call, int64_t i, int64_t end, float twice)
@@ -124,15 +118,12 @@ VINLINE vf gradient(const struct weft_call *call, int64_t i, int64_t end, float 
     return twice == 0 ? g : vfma(vload(y->data, y->dtype, i, end), vset(twice), g);
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *raw = call->in[RAW], *dmean = call->gin[MEAN], *draw = call->gin[RAW];
     const float *dnorm = call->gout[NORM] ? call->gout[NORM]->data : NULL;
     struct widths n = widths_of(call, raw, call->out[Y]);
-    int64_t end = weft_min(weft_tensor_rows(call->out[Y]), (tile + 1) * ROWS) * n.heads;
-    for (int64_t h = tile * ROWS * n.heads; h < end; h++) {
+    for (int64_t h = first * n.heads; h < rows * n.heads; h++) {
         int64_t at = h * n.all, split = at + n.mean, stop = at + n.all;
         float twice = dnorm ? 2 * dnorm[h] : 0;
         for (int64_t i = 0; dmean && i < n.mean; i += VLANES)
@@ -145,10 +136,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->out[Y]), ROWS), bwd_tile, (void *)call);
-}
+static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->out[Y]), ROWS, bwd_tile); }
 
 /* n: rows, heads, widths of mean and spread, outputs used (0: both, 1: y, 2: norm) */
 static const struct weft_case cases[] = {
@@ -179,9 +167,7 @@ const struct weft_op WEFT_OP(gaussian) = {
     .differentiable = 1 << MEAN | 1 << RAW,
     .bwd_reads_in = 1 << RAW,
     .bwd_reads_out = 1 << Y,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_gaussian(struct weft_graph *g, struct weft_value *mean, struct weft_value *raw, int64_t heads,

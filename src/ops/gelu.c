@@ -33,16 +33,6 @@ VINLINE vf slope(vf x)
     return vfma(x * twice_u_slope, s * (vset(1) - s), s);
 }
 
-#define BUILDER weft_gelu
+#define NAME gelu
+#define SUMMARY "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))"
 #include "ops/unary_inl.h"
-
-const struct weft_op WEFT_OP(gelu) = {
-    .name = "gelu",
-    .summary = "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
-    UNARY_FIELDS,
-};
-
-struct weft_value *weft_gelu(struct weft_graph *g, struct weft_value *x)
-{
-    return weft_emit(g, WEFT_SELF(gelu), NULL, 1, &x);
-}

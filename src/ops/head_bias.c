@@ -55,14 +55,11 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const float *scale = call->in[SCALE]->data;
     int64_t norms = weft_tensor_width(call->in[N]), heads = weft_tensor_count(call->in[SCALE]), group = heads / norms;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[N]), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++) {
+    for (int64_t r = first; r < rows; r++) {
         const float *n = (const float *)call->in[N]->data + r * norms;
         float *y = (float *)call->out[0]->data + r * heads;
         for (int64_t k = 0; k < norms; k++)
@@ -71,10 +68,7 @@ static void run_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[N]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[N]), ROWS, run_tile); }
 
 /* ---- backward. Scratch: the sums of dscale for each block of rows */
 
@@ -84,17 +78,14 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return weft_size_mul(blocks, (size_t)weft_tensor_count(max->in[SCALE]) * sizeof(float), &booking->scratch);
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const float *scale = call->in[SCALE]->data;
     int64_t norms = weft_tensor_width(call->in[N]), heads = weft_tensor_count(call->in[SCALE]), group = heads / norms;
-    int64_t rows = weft_min(weft_tensor_rows(call->in[N]), (tile + 1) * ROWS);
-    float *sums = (float *)call->scratch + tile * heads, *dn = call->gin[N] ? call->gin[N]->data : NULL;
+    float *sums = (float *)call->scratch + first / ROWS * heads, *dn = call->gin[N] ? call->gin[N]->data : NULL;
     for (int64_t h = 0; h < heads; h++)
         sums[h] = 0;
-    for (int64_t r = tile * ROWS; r < rows; r++) {
+    for (int64_t r = first; r < rows; r++) {
         const float *n = (const float *)call->in[N]->data + r * norms;
         const float *dy = (const float *)call->gout[0]->data + r * heads;
         for (int64_t k = 0; k < norms; k++) {
@@ -112,7 +103,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
 static void bwd(const struct weft_call *call)
 {
     int64_t blocks = weft_div_up(weft_tensor_rows(call->in[N]), ROWS), heads = weft_tensor_count(call->in[SCALE]);
-    weft_parallel(blocks, bwd_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_rows(call->in[N]), ROWS, bwd_tile);
     float *dscale = call->gin[SCALE] ? call->gin[SCALE]->data : NULL;
     for (int64_t block = 0; dscale && block < blocks; block++)
         for (int64_t h = 0; h < heads; h++)
@@ -144,9 +135,7 @@ const struct weft_op WEFT_OP(head_bias) = {
     .bwd_reads_in = 1 << N | 1 << SCALE,
     .differentiable = 1 << N | 1 << SCALE,
     .accumulates = 1 << SCALE,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_head_bias(struct weft_graph *g, struct weft_value *n, struct weft_value *scale)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * head_similarity - how similar the heads of a row are: f32 [M], for z [M, n * w] the mean over pairs of heads of
+ * head_similarity - the similarity of the heads of a row: f32 [M], for z [M, n * w] the mean over pairs of heads of
  *
  *     cos(z_g, z_h) = <u_g, u_h>,  u_h = z_h / |z_h|                     g != h
  *
  * which is (|sum_h u_h|^2 - n) / (n (n - 1)), computed in one pass over heads. Heads with |z_h| < 1e-6 have no
- * direction and are ignored; the result is 0 if fewer than two are left. A diagnostic: it has no derivative.
+ * direction and are ignored; the result is 0 if fewer than two are left. As a diagnostic, it has no derivative.
  */
 #include "ops/attention/tiles_inl.h"
 
@@ -19,11 +19,7 @@ static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
     const struct weft_value *z = node->in[0];
-    if (!weft_dtype_is_float(z->dtype))
-        return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(z->dtype));
-    if (attr->heads < 1 || weft_shape_width(&z->shape) % attr->heads)
-        return weft_node_fail(node, "the width of z, %lld, is not a multiple of the %lld heads",
-                              (long long)weft_shape_width(&z->shape), (long long)attr->heads);
+    TRY(weft_node_heads(node, 0, "z", attr->heads));
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&z->shape)));
 }
 
@@ -93,7 +89,7 @@ static void run_row(void *context, int64_t row, int thread)
 
 static void run(const struct weft_call *call) { weft_parallel(weft_tensor_rows(call->in[0]), run_row, (void *)call); }
 
-/* n: rows, heads, width of a head, number of heads that are 0 */
+/* n: rows, heads, width of a head, number of zero heads */
 static const struct weft_case cases[] = {
     {"one head", {3, 1, 7}, {0}}, {"two heads", {5, 2, 16}, {0}},   {"numbers", {4, 3, 1}, {0}},
     {"odd", {7, 5, 3}, {0}},      {"lanes", {4, 4, 16}, {0}},       {"lanes+1", {3, 4, 17}, {0}},
@@ -123,9 +119,7 @@ const struct weft_op WEFT_OP(head_similarity) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

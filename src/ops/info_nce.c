@@ -24,7 +24,7 @@
 #include "base/vmath_inl.h"
 #include "ops/info_nce_reference_inl.h"
 
-enum { ROWS = 16 }; /* of z, per tile of dz */
+enum { ROWS = 16 }; /* rows of z per tile of dz */
 
 /* ---- shared by forward and backward. Scratch: a span per sequence, then in backward du, shaped like unit. Per thread:
  * a row of logits. */
@@ -196,8 +196,8 @@ static void coefficients(const struct weft_call *call, int64_t i, float *l)
     l[pos] = (float)(weft_expm1(-nll[i]) + weft_expm1(-nll[pos]));
 }
 
-/* The gradient of one row of z from du_i, stored in dz's type at the start of du's row. If that type is narrower,
- * writes stay behind reads. */
+/* The gradient of one row of z from du_i, stored in dz's type at the start of du's row. If that type is narrower, each
+ * write is to memory that has been read. */
 static void du_tile(void *context, int64_t i, int thread)
 {
     const struct weft_call *call = context;
@@ -222,16 +222,14 @@ static void du_tile(void *context, int64_t i, int thread)
     }
 }
 
-static void dz_tile(void *context, int64_t tile, int thread)
+static void dz_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *attr = call->attr;
     const struct weft_tensor *dz = call->gin[Z];
     const int32_t *seq = call->in[SEQ]->data;
-    int64_t w = call->out[UNIT]->dim[1], rows = weft_min(weft_tensor_rows(dz), (tile + 1) * ROWS);
+    int64_t w = call->out[UNIT]->dim[1];
     size_t bytes = (size_t)w * weft_dtype_bytes(dz->dtype);
-    for (int64_t r = tile * ROWS; r < rows; r++)
+    for (int64_t r = first; r < rows; r++)
         for (int64_t head = 0; head < attr->heads; head++) {
             const float *du = du_of(call) + vector_of(call, r, head, spans(call)[seq[r]].length) * w;
             memcpy((char *)dz->data + (size_t)(r * attr->heads + head) * bytes, du, bytes);
@@ -242,16 +240,16 @@ static void bwd(const struct weft_call *call)
 {
     find_spans(call);
     weft_parallel(call->out[UNIT]->dim[0], du_tile, (void *)call);
-    weft_parallel(weft_div_up(weft_tensor_rows(call->gin[Z]), ROWS), dz_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_rows(call->gin[Z]), ROWS, dz_tile);
 }
 
-/* The cosines; in backward as much again for g. */
+/* The cosines, and in backward the same amount for g. */
 static double flops(const struct weft_call *call)
 {
     return (call->gin[Z] ? 4.0 : 2.0) * (double)call->out[UNIT]->dim[0] * (double)weft_tensor_count(call->out[UNIT]);
 }
 
-/* ---- cases. n: sequences, rows of the first, how many fewer each next one has (down to none), heads, width of a head,
+/* ---- cases. n: sequences, rows of the first, decrease with each further one (down to none), heads, width of a head,
  * positives, which vectors are too short. x: tau, lambda */
 
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, WIDTH, POSITIVES, SHORT };
@@ -348,9 +346,7 @@ const struct weft_op WEFT_OP(info_nce) = {
     .bwd_reads_out = 1 << UNIT | 1 << NORM | 1 << NLL | 1 << LSE,
     .differentiable = 1 << Z,
     .no_grad_out = 1 << UNIT | 1 << NORM | 1 << NLL | 1 << LSE,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -27,11 +27,7 @@ static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
     struct weft_value *const *in = node->in;
-    if (!weft_dtype_is_float(in[Z]->dtype))
-        return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(in[Z]->dtype));
-    if (attr->heads < 1 || weft_shape_width(&in[Z]->shape) % attr->heads)
-        return weft_node_fail(node, "the width of z, %lld, is not a multiple of the %lld heads",
-                              (long long)weft_shape_width(&in[Z]->shape), (long long)attr->heads);
+    TRY(weft_node_heads(node, Z, "z", attr->heads));
     if (!(attr->tau > 0))
         return weft_node_fail(node, "tau = %g; it must be greater than 0", attr->tau);
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&in[Z]->shape));
@@ -65,7 +61,7 @@ static int64_t vector_rows(const struct attr *attr, int64_t vector, int64_t leng
 
 static int64_t positive(const struct attr *attr, int64_t i) { return views(attr) == 1 ? i : i ^ 1; }
 
-/* Whether j is in i's sum. */
+/* Returns whether j is in i's sum. */
 static bool in_sum(const struct attr *attr, int64_t i, int64_t j) { return views(attr) == 1 || i != j; }
 
 /* ---- reference */

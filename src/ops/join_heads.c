@@ -98,15 +98,13 @@ VINLINE void copy(char *to, const char *from, int64_t bytes)
         memcpy(to, from, (size_t)bytes);
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *y = call->out[0];
-    int64_t rows = weft_min(weft_tensor_rows(y), (tile + 1) * ROWS), size = (int64_t)weft_dtype_bytes(y->dtype);
+    int64_t size = (int64_t)weft_dtype_bytes(y->dtype);
     for (int p = A; p <= B; p++) {
         struct part part = part_of(call, p, call->in[p], y);
-        int64_t own_bytes = part.width * size, y_bytes = part.wide * size, head = tile * ROWS * part.heads;
+        int64_t own_bytes = part.width * size, y_bytes = part.wide * size, head = first * part.heads;
         const char *from = (const char *)call->in[p]->data + head * own_bytes;
         char *to = (char *)y->data + head * part.readers * y_bytes + part.first * size;
         for (; head < rows * part.heads; head++, from += own_bytes)
@@ -115,23 +113,17 @@ static void run_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->out[0]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->out[0]), ROWS, run_tile); }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *dy = call->gout[0];
-    int64_t rows = weft_min(weft_tensor_rows(dy), (tile + 1) * ROWS);
     for (int p = A; p <= B; p++) {
         const struct weft_tensor *own = call->gin[p];
         if (!own)
             continue;
         struct part part = part_of(call, p, own, dy);
-        for (int64_t head = tile * ROWS * part.heads; head < rows * part.heads; head++) {
+        for (int64_t head = first * part.heads; head < rows * part.heads; head++) {
             int64_t to = head * part.width, from = head * part.readers * part.wide + part.first;
             for (int64_t i = 0; i < part.width; i += VLANES) {
                 vf sum = vset(0);
@@ -143,10 +135,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->gout[0]), ROWS), bwd_tile, (void *)call);
-}
+static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->gout[0]), ROWS, bwd_tile); }
 
 /* n: rows, heads, heads and width of a, heads and width of b, inside */
 static const struct weft_case cases[] = {
@@ -181,9 +170,7 @@ const struct weft_op WEFT_OP(join_heads) = {
     .fwd = {.run = run, .ref = ref},
     .bwd = {.run = bwd, .ref = bwd_ref},
     .differentiable = 1 << A | 1 << B,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_join_heads(struct weft_graph *g, struct weft_value *a, int64_t a_heads, struct weft_value *b,

@@ -167,9 +167,7 @@ const struct weft_op WEFT_OP(layernorm) = {
     .no_grad_out = 1 << MEAN | 1 << RSTD,
     .inplace = 1 + X,
     .inplace_grad = 1 + Y,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_layernorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain,

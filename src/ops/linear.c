@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * linear - rows times a weight matrix, with bias and residual added before the result is stored.
+ * linear - rows times a weight matrix, plus bias and residual, which are added before the result is stored.
  *
  *     y[m,n] = sum_k x[m,k] W[n,k] + b[n] + addend[m,n]
  *
  * x [M,K] in the compute dtype, W [N,K] f32, a parameter or computed from parameters, read in its packed form p, b [N]
  * f32 and addend [M,N] f32 or bf16 optional, y [M,N] f32 or bf16; y may alias addend. With W [G,N,K] there are G
- * separate products: group g maps columns gK.. of x to columns gN.. of y.
+ * separate matmuls: group g maps columns gK.. of x to columns gN.. of y.
  *
  * Backward, with dY rounded to the compute dtype once:
  *     dX = dY W         another node of this op, with W packed transposed; its addend is the gradient that other users
@@ -42,7 +42,7 @@ static enum weft_status shape(struct weft_node *node)
     int64_t groups = p->shape.ndim == 3 ? p->shape.dim[0].times : 1;
     int64_t width = groups * p->shape.dim[p->shape.ndim - 2].times, depth = groups * weft_shape_width(&p->shape);
     if (weft_shape_width(&x->shape) != depth)
-        return weft_node_fail(node, "x has %lld columns, but the matrix has %lld",
+        return weft_node_fail(node, "x has %lld columns, but the matrix expects %lld",
                               (long long)weft_shape_width(&x->shape), (long long)depth);
     struct weft_shape y = x->shape;
     y.dim[y.ndim - 1] = weft_fixed(width);
@@ -53,7 +53,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, a->out, y);
 }
 
-/* The product's sizes, from a matrix [width, depth] or [groups, width, depth]. */
+/* The matmul's sizes, from a matrix [width, depth] or [groups, width, depth]. */
 static struct weft_dnn_shape sizes(enum weft_dtype dtype, const struct weft_tensor *matrix, int64_t rows)
 {
     return (struct weft_dnn_shape){.dtype = dtype,
@@ -79,20 +79,18 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return WEFT_OK;
 }
 
-/* References run on whole models when gates check them: a tile is a few columns. */
+/* Gates run references on whole models, so they run in parallel: a tile is a few columns. */
 enum { REFERENCE_TILE = 16 };
 
-static void ref_tile(void *context, int64_t tile, int thread)
+static void ref_tile(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     struct weft_dnn_shape s = sizes(WEFT_F64, call->in[P], weft_tensor_rows(call->in[X]));
     const double *x = call->in[X]->data, *p = call->in[P]->data;
     const double *b = call->in[B] ? call->in[B]->data : NULL;
     const double *addend = call->in[ADDEND] ? call->in[ADDEND]->data : NULL;
     double *y = call->out[0]->data;
-    int64_t columns = s.groups * s.width, last = weft_min((tile + 1) * REFERENCE_TILE, columns);
-    for (int64_t column = tile * REFERENCE_TILE; column < last; column++) /* rows inside: W is read once */
+    int64_t columns = s.groups * s.width;
+    for (int64_t column = first; column < last; column++) /* rows in the inner loop: W is read once */
         for (int64_t row = 0; row < s.max_rows; row++) {
             const double *from = x + (row * s.groups + column / s.width) * s.depth;
             double start = (b ? b[column] : 0) + (addend ? addend[row * columns + column] : 0);
@@ -102,7 +100,7 @@ static void ref_tile(void *context, int64_t tile, int thread)
 
 static void ref(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(weft_tensor_width(call->out[0]), REFERENCE_TILE), ref_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_width(call->out[0]), REFERENCE_TILE, ref_tile);
 }
 
 static void run(const struct weft_call *call)
@@ -130,11 +128,10 @@ static int products(const struct weft_call *call, struct weft_product *list)
 
 /* ---- backward: the sums over rows */
 
-/* db: the sums of blocks of rows, which threads compute apart, and then the sum of these in order. Blocks also keep
- * long sums precise. */
+/* db: threads sum blocks of rows; then the blocks are added in order. Blocks also keep long sums precise. */
 enum { TILE = 4 * VLANES, ROW_BLOCK = 64 };
 
-/* The product and db follow each other in the same scratch. */
+/* The matmul and db follow each other in the same scratch. */
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
     size_t sums = 0;
@@ -151,16 +148,13 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return WEFT_OK;
 }
 
-static void bwd_ref_tile(void *context, int64_t tile, int thread)
+static void bwd_ref_tile(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const double *x = call->in[X]->data, *dy = call->gout[0]->data;
     int64_t rows = weft_tensor_rows(call->gout[0]), columns = weft_tensor_width(call->gout[0]);
     struct weft_dnn_shape s = sizes(WEFT_F64, call->gin[W], rows);
     double *dw = call->gin[W]->data;
-    int64_t last = weft_min((tile + 1) * REFERENCE_TILE, columns);
-    for (int64_t column = tile * REFERENCE_TILE; column < last; column++)
+    for (int64_t column = first; column < last; column++)
         for (int64_t row = 0; row < rows; row++) {
             const double *from = x + (row * s.groups + column / s.width) * s.depth;
             for (int64_t k = 0; k < s.depth; k++)
@@ -176,7 +170,7 @@ static void bwd_ref(const struct weft_call *call)
     for (int64_t i = 0; db && i < rows * columns; i++)
         db[i % columns] += dy[i];
     if (call->gin[W])
-        weft_parallel(weft_div_up(columns, REFERENCE_TILE), bwd_ref_tile, (void *)call);
+        weft_tiles_run(call, columns, REFERENCE_TILE, bwd_ref_tile);
 }
 
 static void add_rows(void *context, int64_t block, int thread)
@@ -198,14 +192,11 @@ static void add_rows(void *context, int64_t block, int thread)
     }
 }
 
-static void add_blocks(void *context, int64_t tile, int thread)
+static void add_blocks(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     float *db = call->gin[B]->data;
     int64_t n = weft_tensor_width(call->gout[0]), blocks = weft_div_up(weft_tensor_rows(call->gout[0]), ROW_BLOCK);
-    int64_t last = weft_min((tile + 1) * TILE, n);
-    for (int64_t i = tile * TILE; i < last; i += VLANES) {
+    for (int64_t i = first; i < last; i += VLANES) {
         vf total = vset(0);
         for (int64_t b = 0; b < blocks; b++)
             total += vload_f32((const float *)call->scratch + b * n + i, last - i);
@@ -221,7 +212,7 @@ static void bwd_run(const struct weft_call *call)
                            call->local, call->local_stride);
     if (call->gin[B]) {
         weft_parallel(weft_div_up(weft_tensor_rows(dy), ROW_BLOCK), add_rows, (void *)call);
-        weft_parallel(weft_div_up(weft_tensor_width(dy), TILE), add_blocks, (void *)call);
+        weft_tiles_run(call, weft_tensor_width(dy), TILE, add_blocks);
     }
 }
 
@@ -348,9 +339,7 @@ const struct weft_op WEFT_OP(linear) = {
     .differentiable = 1u << X | 1u << B | 1u << ADDEND | 1u << W,
     .accumulates = 1u << B | 1u << W,
     .inplace = 1 + ADDEND,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_linear(struct weft_graph *g, struct weft_value *x, struct weft_value *w, struct weft_value *b,

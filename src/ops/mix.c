@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * mix - z = x + alpha y, elementwise, with one weight alpha, f32 [1], a parameter or a constant. x, y and z have the
- * same shape and type, f32 or bf16; x is optional, 0 if absent. May run in place on x.
+ * mix - z = x + alpha y, elementwise, with a scalar alpha, f32 [1], a parameter or a constant. x, y and z have the same
+ * shape and type, f32 or bf16; x is optional, 0 if absent. May run in place on x.
  *
  * Backward: x gets dz unchanged; dy = alpha dz is another node of this op, without x; dalpha += sum dz y is the
  * backward kernel. So y is kept only if alpha is learned. Each block of TILE elements writes its sum to scratch; the
@@ -41,23 +41,17 @@ static void bwd_ref(const struct weft_call *call)
         *dalpha += dz[i] * y[i];
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *x = call->in[X], *y = call->in[Y], *z = call->out[0];
     vf alpha = vset(*(const float *)call->in[ALPHA]->data);
-    int64_t n = weft_min(weft_tensor_count(z), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES) {
+    for (int64_t i = first; i < n; i += VLANES) {
         vf base = x ? vload(x->data, x->dtype, i, n) : vset(0);
         vstore(z->data, z->dtype, i, n, vfma(alpha, vload(y->data, y->dtype, i, n), base));
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
 /* ---- backward: dalpha. Scratch: one sum per block */
 
@@ -67,24 +61,20 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return weft_size_mul(blocks, sizeof(float), &booking->scratch);
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *dz = call->gout[0], *y = call->in[Y];
-    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
     vf sum = vset(0);
-    for (int64_t i = tile * TILE; i < n; i += VLANES)
+    for (int64_t i = first; i < n; i += VLANES)
         sum = vfma(vload(dz->data, dz->dtype, i, n), vload(y->data, y->dtype, i, n), sum);
-    ((float *)call->scratch)[tile] = vsum(sum);
+    ((float *)call->scratch)[first / TILE] = vsum(sum);
 }
 
 static void bwd(const struct weft_call *call)
 {
-    int64_t blocks = weft_div_up(weft_tensor_count(call->in[Y]), TILE);
-    weft_parallel(blocks, bwd_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_count(call->in[Y]), TILE, bwd_tile);
     double sum = 0;
-    for (int64_t block = 0; block < blocks; block++)
+    for (int64_t block = 0; block < weft_div_up(weft_tensor_count(call->in[Y]), TILE); block++)
         sum += ((const float *)call->scratch)[block];
     *(float *)call->gin[ALPHA]->data += (float)sum;
 }
@@ -136,7 +126,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(mix) = {
     .name = "mix",
-    .summary = "z = x + alpha y, one weight alpha",
+    .summary = "z = x + alpha y, alpha a scalar weight",
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
@@ -145,9 +135,7 @@ const struct weft_op WEFT_OP(mix) = {
     .differentiable = 1 << X | 1 << Y | 1 << ALPHA,
     .accumulates = 1 << ALPHA,
     .inplace = 1 + X,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_mix(struct weft_graph *g, struct weft_value *x, struct weft_value *y, struct weft_value *alpha)

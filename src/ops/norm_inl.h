@@ -20,8 +20,7 @@ struct attr {
 static enum weft_status check_inputs(const struct weft_node *node)
 {
     const struct weft_value *x = node->in[0];
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, 0, "x"));
     int64_t columns = weft_shape_width(&x->shape), width = weft_shape_width(&node->in[1]->shape);
     struct weft_shape one = WEFT_SHAPE(weft_fixed(width));
     for (int i = 1; i <= WEIGHTS; i++)
@@ -39,7 +38,7 @@ static struct weft_shape shape_of_parts(const struct weft_node *node)
     return parts == 1 ? WEFT_SHAPE(rows) : WEFT_SHAPE(rows, weft_fixed(parts));
 }
 
-/* W, and how many times W columns there are in all. */
+/* W, and the total number of parts of W columns. */
 static int64_t width_of(const struct weft_call *call) { return weft_tensor_width(call->in[1]); }
 static int64_t parts_of(const struct weft_call *call)
 {
@@ -51,19 +50,13 @@ static int64_t parts_of(const struct weft_call *call)
 static void run_row(const struct weft_call *call, int64_t r);
 static void bwd_row(const struct weft_call *call, int64_t r, float *sums);
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t rows = weft_min(parts_of(call), (tile + 1) * ROWS);
-    for (int64_t r = tile * ROWS; r < rows; r++)
+    for (int64_t r = first; r < rows; r++)
         run_row(call, r);
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(parts_of(call), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, parts_of(call), ROWS, run_tile); }
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
@@ -71,26 +64,21 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return weft_size_mul(rows, (size_t)width_of(max) * sizeof(float), &booking->scratch);
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t rows = weft_min(parts_of(call), (tile + 1) * ROWS), width = width_of(call);
-    float *sums = (float *)call->scratch + tile * WEIGHTS * width;
+    int64_t width = width_of(call);
+    float *sums = (float *)call->scratch + first / ROWS * WEIGHTS * width;
     memset(sums, 0, WEIGHTS * (size_t)width * sizeof *sums);
-    for (int64_t r = tile * ROWS; r < rows; r++)
+    for (int64_t r = first; r < rows; r++)
         bwd_row(call, r, sums);
 }
 
-static void merge_tile(void *context, int64_t tile, int thread)
+static void merge_tile(const struct weft_call *call, int64_t first, int64_t last)
 {
-    (void)thread;
-    const struct weft_call *call = context;
-    int64_t width = width_of(call), last = weft_min(width, (tile + 1) * COLUMNS);
-    int64_t blocks = weft_div_up(parts_of(call), ROWS);
+    int64_t width = width_of(call), blocks = weft_div_up(parts_of(call), ROWS);
     for (int k = 0; k < WEIGHTS; k++) {
         float *total = call->gin[1 + k] ? call->gin[1 + k]->data : NULL;
-        for (int64_t i = tile * COLUMNS; total && i < last; i += VLANES) {
+        for (int64_t i = first; total && i < last; i += VLANES) {
             vf sum = vload_f32(total + i, last - i);
             for (int64_t block = 0; block < blocks; block++)
                 sum += vload_f32((const float *)call->scratch + (block * WEIGHTS + k) * width + i, last - i);
@@ -101,8 +89,8 @@ static void merge_tile(void *context, int64_t tile, int thread)
 
 static void bwd(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(parts_of(call), ROWS), bwd_tile, (void *)call);
-    weft_parallel(weft_div_up(width_of(call), COLUMNS), merge_tile, (void *)call);
+    weft_tiles_run(call, parts_of(call), ROWS, bwd_tile);
+    weft_tiles_run(call, width_of(call), COLUMNS, merge_tile);
 }
 
 #endif

@@ -4,7 +4,7 @@
  *
  *     y = sum of w^2 outside the blocks / sum of all w^2                     0 if all w are 0
  *
- * Each row writes its sums to scratch, in double; these are then added in order. A diagnostic: it has no derivative.
+ * Each row writes its sums to scratch, in double; these are then added in order. As a diagnostic, it has no derivative.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -118,9 +118,7 @@ const struct weft_op WEFT_OP(off_block) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

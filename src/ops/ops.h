@@ -11,8 +11,10 @@
 /* For a builder: emits a node and returns its first output (NULL after a failure). */
 struct weft_value *weft_emit(struct weft_graph *g, const struct weft_op *op, const void *attr, int inputs,
                              struct weft_value *const *in);
-/* The op `name`, in its own file: the descriptor that runs on this machine, found by that of the lowest level. The file
- * does not use its id, which other rows of ops.def may move: a new row does not compile it again (see Makefile). */
+/* For the file of op `name`: its descriptor that runs on this machine, found from the descriptor of the lowest level.
+ * The file does not use the op's id, which changes with the rows of ops.def, so a new row does not recompile it (see
+ * Makefile).
+ */
 #define WEFT_SELF(name)                                                                                                \
     ({                                                                                                                 \
         extern const struct weft_op weft_op_##name;                                                                    \
@@ -31,17 +33,27 @@ enum weft_op_id {
 #include "ops/ops.def"
 #undef OP
 
-/* The input of linear that is added to the product: where it is the residual stream, the matrix writes into it. */
+/* Index of linear's input that is added to the matmul. If it is the residual stream, the matrix writes into it. */
 enum { WEFT_LINEAR_ADDEND = 3 };
-/* The descriptor that runs on this machine (the highest compiled level the processor has). */
+/* Returns the descriptor that runs on this machine (the highest compiled level that the processor supports). */
 const struct weft_op *weft_op(enum weft_op_id id);
 /* Replaces a descriptor; NULL restores the original. For tests that break an op on purpose. */
 void weft_op_replace(enum weft_op_id id, const struct weft_op *op);
-/* For a case's build(): an input [rows, width], with the symbol "rows" as its first dimension; [rows] if width is 0.
- * Floats get a gradient. */
+/* For a case's build(): returns an input [rows, width], with the symbol "rows" as its first dimension; [rows] if width
+ * is 0. Floats get a gradient. */
 struct weft_value *weft_case_input(struct weft_graph *g, const char *name, enum weft_dtype dtype, int64_t rows,
                                    int64_t width);
-/* A graph that can be differentiated: weft_graph_create with the ops fill and add. */
+/* For shape(): fail if input i, called `name` in messages, is not of a float type, or its width is not a multiple of
+ * the heads. */
+enum weft_status weft_node_float(const struct weft_node *node, int i, const char *name);
+enum weft_status weft_node_heads(const struct weft_node *node, int i, const char *name, int64_t heads);
+/* For a kernel: calls fn for each tile of `size` of the `count` elements, rows or columns of a call, in parallel. `end`
+ * is the first one behind the tile. */
+typedef void weft_span_fn(const struct weft_call *call, int64_t first, int64_t end);
+void weft_tiles_run(const struct weft_call *call, int64_t count, int64_t size, weft_span_fn *fn);
+/* For a descriptor: the table of cases, and the function that builds their graphs. */
+#define WEFT_CASES(table, function) .cases = (table), .case_count = sizeof(table) / sizeof *(table), .build = (function)
+/* Creates a graph that can be differentiated: weft_graph_create with the ops fill and add. */
 struct weft_graph *weft_graph_new(enum weft_dtype compute);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * pack - a weight matrix in the layout of the matrix product engine.
+ * pack - converts a weight matrix to the layout of the matmul engine.
  *
  *     p = W      how = WEFT_PACK_Y:  maps rows of K to rows of N
  *     p = W^t    how = WEFT_PACK_DX: maps rows of N to rows of K
  *
- * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (preceded by G) in the compute dtype. A reader of p need not know `how`:
- * p [width, depth] always means rows [*, depth] times p^t, so the product of a gradient is the same op as the forward
- * one. On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
+ * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (preceded by G) in the compute dtype. A reader of p need not know `how`: p
+ * [width, depth] always means rows [*, depth] times p^t, so the matmul for a gradient is the same op as in the forward
+ * pass. On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
  *
- * It depends only on parameters, so it runs once per weight change, not once per product. It has no derivative: linear
+ * It depends only on parameters, so it runs once per weight change, not once per matmul. It has no derivative: linear
  * and cross_entropy pass the gradient to W itself.
  */
 #include "ops/ops.h"
@@ -89,13 +89,11 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(pack) = {
     .name = "pack",
-    .summary = "p = W or W^t, in the layout of the matrix product engine",
+    .summary = "p = W or W^t, in the layout of the matmul engine",
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_pack(struct weft_graph *g, struct weft_value *w, enum weft_pack how)

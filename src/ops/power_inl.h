@@ -9,8 +9,8 @@
 
 #define LOG2E 1.44269504088896341f
 
-/* The fraction x - floor(x), rounded down, and 2^floor(x) times y. The instructions do this; without them, numbers out
- * of range are brought to where the power is 0 or infinite. */
+/* The fraction x - floor(x), rounded down, and 2^floor(x) times y. AVX-512 has instructions for both; without them,
+ * values out of range are clamped to values whose power is 0 or infinite. */
 #if defined(VMASKS)
 VINLINE vf fraction(vf x) { return (vf)_mm512_reduce_ps((__m512)x, 0x09); } /* 0 for infinities */
 VINLINE vf times_power(vf y, vf x) { return (vf)_mm512_scalef_ps((__m512)y, (__m512)x); }
@@ -30,7 +30,7 @@ VINLINE vf fraction(vf x)
     return (vf)((vi)f + (f + k > x)); /* its predecessor if it was rounded up */
 }
 
-/* In two steps, of which the first is exact. */
+/* Scales in two steps, the first of which is exact. */
 VINLINE vf times_power(vf y, vf x)
 {
     vi k = whole(bring_in(x));
@@ -42,7 +42,7 @@ VINLINE vf times_power(vf y, vf x)
 }
 #endif
 
-/* 2^x; 0 for -inf, NaN for NaN. A polynomial of the fractional part (own fit, relative error 3e-6, exactly 1 at 0),
+/* 2^x; 0 for -inf, NaN for NaN. A polynomial of the fractional part (our own fit, relative error 3e-6, exactly 1 at 0),
  * scaled by the integer part through the exponent. */
 VINLINE vf power(vf x)
 {

@@ -28,8 +28,7 @@ struct attr {
 static enum weft_status shape(struct weft_node *node)
 {
     struct weft_value *const *in = node->in;
-    if (!weft_dtype_is_float(in[X]->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(in[X]->dtype));
+    TRY(weft_node_float(node, X, "x"));
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&in[X]->shape));
     for (int i = SEQ; i <= POS; i++)
         if (!in[i] || in[i]->dtype != WEFT_I32 || !weft_shape_same(&in[i]->shape, &rows))
@@ -177,7 +176,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(call->in[TILES]->dim[0] * across, bwd_tile, (void *)call);
 }
 
-/* n: sequences, rows of the first, how many fewer each next one has (down to none), width, position of the first rows
+/* n: sequences, rows of the first, decrease with each further one (down to none), width, position of the first rows
  * (not 0: with a state), inside, rows of the sequences are interleaved, whole */
 enum { SEQUENCES, LONGEST, SHORTER, WIDTH, START, INSIDE, INTERLEAVED, WHOLE };
 
@@ -269,9 +268,7 @@ const struct weft_op WEFT_OP(prefix_mean) = {
     .no_grad_out = 1 << SUM,
     .inplace = 1 + X,
     .inplace_grad = 1 + Y,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

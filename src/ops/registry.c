@@ -81,11 +81,47 @@ struct weft_value *weft_case_input(struct weft_graph *g, const char *name, enum 
     return v;
 }
 
+enum weft_status weft_node_float(const struct weft_node *node, int i, const char *name)
+{
+    enum weft_dtype dtype = node->in[i]->dtype;
+    return weft_dtype_is_float(dtype)
+               ? WEFT_OK
+               : weft_node_fail(node, "%s is %s, not a float type", name, weft_dtype_name(dtype));
+}
+
+enum weft_status weft_node_heads(const struct weft_node *node, int i, const char *name, int64_t heads)
+{
+    int64_t width = weft_shape_width(&node->in[i]->shape);
+    TRY(weft_node_float(node, i, name));
+    return heads > 0 && width % heads == 0
+               ? WEFT_OK
+               : weft_node_fail(node, "the width of %s, %lld, is not a multiple of the %lld heads", name,
+                                (long long)width, (long long)heads);
+}
+
+struct tiles {
+    const struct weft_call *call;
+    int64_t count, size;
+    weft_span_fn *fn;
+};
+
+static void run_tile(void *context, int64_t tile, int thread)
+{
+    (void)thread;
+    const struct tiles *t = context;
+    t->fn(t->call, tile * t->size, weft_min(t->count, (tile + 1) * t->size));
+}
+
+void weft_tiles_run(const struct weft_call *call, int64_t count, int64_t size, weft_span_fn *fn)
+{
+    weft_parallel(weft_div_up(count, size), run_tile, &(struct tiles){call, count, size, fn});
+}
+
 uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, int site)
 {
     uint64_t seed = (uint64_t)(uint32_t)step_key[1] << 32 | (uint32_t)step_key[0];
     uint64_t step = (uint64_t)(uint32_t)step_key[3] << 32 | (uint32_t)step_key[2];
-    uint64_t key = weft_key_name(seed, "dropout"); /* independent of other uses of the seed */
+    uint64_t key = weft_key_name(seed, "dropout"); /* independent of the seed's other uses */
     key = weft_key(key, step);
     key = weft_key(key, (uint32_t)sample);
     key = weft_key(key, (uint32_t)layer);

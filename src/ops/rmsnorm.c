@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rmsnorm - over the C columns of each row of x [M, C], or over those of each of its heads:
+ * rmsnorm - over the C columns of each row of x [M, C], or over the columns of each head:
  *
  *     y = gain xhat      xhat = x rstd      rstd = 1 / sqrt(mean(x^2) + eps)
  *
@@ -146,9 +146,7 @@ const struct weft_op WEFT_OP(rmsnorm) = {
     .no_grad_out = 1 << RSTD,
     .inplace = 1 + X,
     .inplace_grad = 1 + Y,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_rmsnorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain, double eps,

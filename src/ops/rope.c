@@ -4,10 +4,10 @@
  *
  *     y[i] = x[i] cos - x[i+D/2] sin       y[i+D/2] = x[i+D/2] cos + x[i] sin       i < D/2
  *
- * f_i = base^(-2i/D), or less for a model whose context was extended (enum weft_rope_scaling).
- * Backward rotates dy by the opposite angle and needs only pos. The cosines and sines of a row are computed once for
- * all its heads, in double without libm, and rounded to f32. They depend only on (pos, i, D) and the attributes, need
- * no table that would limit positions, and cost little compared with reading x.
+ * f_i = base^(-2i/D), or less for a model with an extended context (enum weft_rope_scaling). Backward rotates dy by the
+ * opposite angle and needs only pos. The cosines and sines of a row are computed once for all its heads, in double
+ * without libm, and rounded to f32. They depend only on (pos, i, D) and the attributes, need no table that would limit
+ * positions, and cost little compared with reading x.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -23,8 +23,8 @@ struct attr {
     struct weft_rope_turns turns;
 };
 
-/* linear: every pair turns more slowly. llama3: pairs that make fewer than `low` turns within the original context do,
- * those of more than `high` turns do not, and between the two the factor goes from one to the other (Llama 3.1). */
+/* linear: slows down every pair by `factor`. llama3: slows down pairs with fewer than `low` rotations within the
+ * original context, leaves pairs with more than `high` rotations unchanged, and interpolates in between (Llama 3.1). */
 double weft_rope_slowed(const struct weft_rope_turns *t, double frequency)
 {
     const double pi = 3.14159265358979323846;
@@ -48,8 +48,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *x = node->in[0], *pos = node->in[1];
     struct weft_shape rows = WEFT_SHAPE(weft_shape_rows(&x->shape));
     long long width = weft_shape_width(&x->shape), heads = attr->heads;
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, 0, "x"));
     if (heads < 1 || width % (2 * heads) != 0)
         return weft_node_fail(node, "%lld columns cannot be divided into %lld heads of even width", width, heads);
     if (!(attr->turns.base > 0))
@@ -236,9 +235,7 @@ const struct weft_op WEFT_OP(rope) = {
     .differentiable = 1,
     .inplace = 1,
     .inplace_grad = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * scale - y = factor * x, elementwise, with a constant factor. May run in place. The gradient is a scale too.
+ * scale - y = factor * x, elementwise, with a constant factor. May run in place. The gradient is also a scale.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -10,8 +10,7 @@ enum { TILE = 16384 }; /* elements */
 static enum weft_status shape(struct weft_node *node)
 {
     const struct weft_value *x = node->in[0];
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, 0, "x"));
     return weft_node_output(node, 0, x->dtype, x->shape);
 }
 
@@ -24,21 +23,15 @@ static void ref(const struct weft_call *call)
         y[i] = *factor * x[i];
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *x = call->in[0], *y = call->out[0];
     vf factor = vset((float)*(const double *)call->attr);
-    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES)
+    for (int64_t i = first; i < n; i += VLANES)
         vstore(y->data, y->dtype, i, n, factor * vload(x->data, x->dtype, i, n));
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
 {
@@ -69,9 +62,7 @@ const struct weft_op WEFT_OP(scale) = {
     .grad = grad,
     .differentiable = 1,
     .inplace = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_scale(struct weft_graph *g, struct weft_value *x, double factor)

@@ -18,16 +18,6 @@ VINLINE vf slope(vf x)
     return s * (u * s);
 }
 
-#define BUILDER weft_sigmoid
+#define NAME sigmoid
+#define SUMMARY "y = 1 / (1 + e^-x)"
 #include "ops/unary_inl.h"
-
-const struct weft_op WEFT_OP(sigmoid) = {
-    .name = "sigmoid",
-    .summary = "y = 1 / (1 + e^-x)",
-    UNARY_FIELDS,
-};
-
-struct weft_value *weft_sigmoid(struct weft_graph *g, struct weft_value *x)
-{
-    return weft_emit(g, WEFT_SELF(sigmoid), NULL, 1, &x);
-}

@@ -21,16 +21,6 @@ VINLINE vf slope(vf x)
     return s * vfma(x, vset(1) - s, vset(1));
 }
 
-#define BUILDER weft_silu
+#define NAME silu
+#define SUMMARY "y = x / (1 + e^-x)"
 #include "ops/unary_inl.h"
-
-const struct weft_op WEFT_OP(silu) = {
-    .name = "silu",
-    .summary = "y = x / (1 + e^-x)",
-    UNARY_FIELDS,
-};
-
-struct weft_value *weft_silu(struct weft_graph *g, struct weft_value *x)
-{
-    return weft_emit(g, WEFT_SELF(silu), NULL, 1, &x);
-}

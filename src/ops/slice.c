@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * slice - y [M, W] = a copy of columns first .. first+W-1 of x [M, C], since tensors have no strides.
+ * slice - y [M, W] = columns first to first+W-1 of x [M, C], copied because tensors have no strides.
  *
  * Backward writes dy to those columns and zeros to the others.
  */
@@ -88,15 +88,8 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(slice) = {
     .name = "slice",
-    .summary = "y = columns first .. first+width-1 of x",
-    .attr_bytes = sizeof(struct attr),
-    .shape = shape,
-    .fwd = {.run = run, .ref = ref},
-    .bwd = {.run = bwd, .ref = bwd_ref},
-    .differentiable = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    .summary = "y = columns first to first+width-1 of x",
+    COLUMNS_FIELDS,
 };
 
 struct weft_value *weft_slice(struct weft_graph *g, struct weft_value *x, int64_t first, int64_t width)

@@ -16,8 +16,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *x = node->in[0];
     struct weft_shape s = x->shape;
     int64_t sum = 0;
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, 0, "x"));
     for (int o = 0; o < a->count; o++) {
         sum += a->width[o];
         s.dim[s.ndim - 1] = weft_fixed(a->width[o]);
@@ -92,14 +91,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 const struct weft_op WEFT_OP(split) = {
     .name = "split",
     .summary = "y_0, y_1, .. = x split by columns",
-    .attr_bytes = sizeof(struct attr),
-    .shape = shape,
-    .fwd = {.run = run, .ref = ref},
-    .bwd = {.run = bwd, .ref = bwd_ref},
-    .differentiable = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    COLUMNS_FIELDS,
 };
 
 struct weft_value *weft_split(struct weft_graph *g, struct weft_value *x, int count, const int64_t *widths)
@@ -107,7 +99,7 @@ struct weft_value *weft_split(struct weft_graph *g, struct weft_value *x, int co
     struct attr attr = {.count = count};
     if (count > WEFT_MAX_SPLIT) {
         weft_graph_fail(g,
-                        FAIL(WEFT_INVALID, "split: %d outputs are too many: it has at most %d", count, WEFT_MAX_SPLIT));
+                        FAIL(WEFT_INVALID, "split cannot have %d outputs: the maximum is %d", count, WEFT_MAX_SPLIT));
         return NULL;
     }
     for (int o = 0; o < count; o++)

@@ -20,12 +20,7 @@ struct attr {
 static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
-    const struct weft_value *z = node->in[0];
-    if (!weft_dtype_is_float(z->dtype))
-        return weft_node_fail(node, "z is %s, not a float type", weft_dtype_name(z->dtype));
-    if (attr->heads < 1 || weft_shape_width(&z->shape) % attr->heads)
-        return weft_node_fail(node, "the width of z, %lld, is not a multiple of the %lld heads",
-                              (long long)weft_shape_width(&z->shape), (long long)attr->heads);
+    TRY(weft_node_heads(node, 0, "z", attr->heads));
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
 }
 
@@ -60,28 +55,24 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return weft_size_mul(blocks, sizeof(float), &booking->scratch);
 }
 
-static void tile_squares(void *context, int64_t tile, int thread)
+static void tile_squares(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *z = call->in[0], *dz = call->gin[0];
-    int64_t n = weft_min(weft_tensor_count(z), (tile + 1) * TILE);
     vf factor = vset(dz ? *(const float *)call->gout[0]->data * (float)(2 * weight(call)) : 0), squares = vset(0);
-    for (int64_t i = tile * TILE; i < n; i += VLANES) {
+    for (int64_t i = first; i < n; i += VLANES) {
         vf v = vload(z->data, z->dtype, i, n);
         squares = vfma(v, v, squares);
         if (dz)
             vstore(dz->data, dz->dtype, i, n, factor * v);
     }
-    ((float *)call->scratch)[tile] = vsum(squares);
+    ((float *)call->scratch)[first / TILE] = vsum(squares);
 }
 
 static void run(const struct weft_call *call)
 {
-    int64_t blocks = weft_div_up(weft_tensor_count(call->in[0]), TILE);
-    weft_parallel(blocks, tile_squares, (void *)call);
+    weft_tiles_run(call, weft_tensor_count(call->in[0]), TILE, tile_squares);
     double sum = 0;
-    for (int64_t block = 0; block < blocks; block++)
+    for (int64_t block = 0; block < weft_div_up(weft_tensor_count(call->in[0]), TILE); block++)
         sum += ((const float *)call->scratch)[block];
     *(float *)call->out[0]->data = (float)(weight(call) * sum);
 }
@@ -111,9 +102,7 @@ const struct weft_op WEFT_OP(square_mean) = {
     .bwd_reads_in = 1,
     .differentiable = 1,
     .bwd_writes_out = true,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_square_mean(struct weft_graph *g, struct weft_value *z, int64_t heads, double lambda)

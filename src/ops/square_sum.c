@@ -17,11 +17,7 @@ static enum weft_status shape(struct weft_node *node)
 {
     const struct attr *attr = node->attr;
     const struct weft_value *x = node->in[0];
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
-    if (attr->heads < 1 || weft_shape_width(&x->shape) % attr->heads)
-        return weft_node_fail(node, "the width of x, %lld, is not a multiple of the %lld heads",
-                              (long long)weft_shape_width(&x->shape), (long long)attr->heads);
+    TRY(weft_node_heads(node, 0, "x", attr->heads));
     struct weft_shape s = x->shape;
     s.dim[s.ndim - 1] = weft_fixed(attr->heads);
     return weft_node_output(node, 0, WEFT_F32, s);
@@ -57,15 +53,13 @@ static void bwd_ref(const struct weft_call *call)
             dx[h * width + d] = 2 * x[h * width + d] * dn[h];
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *attr = call->attr;
     const struct weft_tensor *x = call->in[0];
     float *n = call->out[0]->data;
-    int64_t width, heads = weft_min(head_count(call, &width), (tile + 1) * ROWS * attr->heads);
-    for (int64_t h = tile * ROWS * attr->heads; h < heads; h++) {
+    int64_t width = weft_tensor_width(x) / attr->heads;
+    for (int64_t h = first * attr->heads; h < rows * attr->heads; h++) {
         vf squares = vset(0);
         for (int64_t i = h * width; i < (h + 1) * width; i += VLANES) {
             vf v = vload(x->data, x->dtype, i, (h + 1) * width);
@@ -75,28 +69,20 @@ static void run_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[0]), ROWS, run_tile); }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *attr = call->attr;
     const struct weft_tensor *x = call->in[0], *dx = call->gin[0];
     const float *dn = call->gout[0]->data;
-    int64_t width, heads = weft_min(head_count(call, &width), (tile + 1) * ROWS * attr->heads);
-    for (int64_t h = tile * ROWS * attr->heads; h < heads; h++)
+    int64_t width = weft_tensor_width(x) / attr->heads;
+    for (int64_t h = first * attr->heads; h < rows * attr->heads; h++)
         for (int64_t i = h * width, end = i + width; i < end; i += VLANES)
             vstore(dx->data, dx->dtype, i, end, vset(2 * dn[h]) * vload(x->data, x->dtype, i, end));
 }
 
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[0]), ROWS), bwd_tile, (void *)call);
-}
+static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[0]), ROWS, bwd_tile); }
 
 /* n: rows, heads, width of a head, inside */
 static const struct weft_case cases[] = {
@@ -121,9 +107,7 @@ const struct weft_op WEFT_OP(square_sum) = {
     .bwd = {.run = bwd, .ref = bwd_ref},
     .bwd_reads_in = 1,
     .differentiable = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_square_sum(struct weft_graph *g, struct weft_value *x, int64_t heads)

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { ROWS = 16 }; /* of x per tile */
+enum { ROWS = 16 }; /* rows of x per tile */
 
 enum { STATE, X, INDEX };
 
@@ -19,7 +19,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct weft_value *state = node->in[STATE], *x = node->in[X], *index = node->in[INDEX];
     if (state->shape.ndim != 2 || x->shape.ndim != 2 || x->dtype != state->dtype ||
         weft_shape_width(&x->shape) != weft_shape_width(&state->shape))
-        return weft_node_fail(node, "x is %s and %lld wide, but the state is %s and %lld wide",
+        return weft_node_fail(node, "x is %s with %lld columns, but the state is %s with %lld columns",
                               weft_dtype_name(x->dtype), (long long)weft_shape_width(&x->shape),
                               weft_dtype_name(state->dtype), (long long)weft_shape_width(&state->shape));
     if (index->dtype != WEFT_I32 || !weft_shape_same(&index->shape, &WEFT_SHAPE(x->shape.dim[0])))
@@ -38,24 +38,18 @@ static void ref(const struct weft_call *call)
             state[index[r] * width + i] = x[r * width + i];
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *x = call->in[X];
     const int32_t *index = call->in[INDEX]->data;
     char *state = call->out[0]->data;
-    int64_t rows = weft_min(weft_tensor_rows(x), (tile + 1) * ROWS);
     int64_t bytes = weft_tensor_width(x) * (int64_t)weft_dtype_bytes(x->dtype);
-    for (int64_t r = tile * ROWS; r < rows; r++)
+    for (int64_t r = first; r < rows; r++)
         if (index[r] >= 0 && index[r] < call->out[0]->dim[0])
             memcpy(state + index[r] * bytes, (const char *)x->data + r * bytes, (size_t)bytes);
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[X]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[X]), ROWS, run_tile); }
 
 /* n: rows, width, rows of the state, mask of rows that are not written (bit i: those with r mod 4 = i) */
 static const struct weft_case cases[] = {
@@ -97,9 +91,7 @@ const struct weft_op WEFT_OP(store) = {
     .fwd = {.run = run, .ref = ref},
     .updates = true,
     .no_grad_out = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
     .tolerance = 1e-15, /* a copy is exact */
     .tolerance_bf16 = 1e-15,

@@ -40,31 +40,22 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *gate = call->in[0], *up = call->in[1], *y = call->out[0];
-    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES) {
+    for (int64_t i = first; i < n; i += VLANES) {
         vf v = vload(gate->data, gate->dtype, i, n);
         vstore(y->data, y->dtype, i, n, v * vsigmoid(v) * vload(up->data, up->dtype, i, n));
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *gate = call->in[0], *up = call->in[1], *dy = call->gout[0];
     const struct weft_tensor *dgate = call->gin[0], *dup = call->gin[1];
-    int64_t n = weft_min(weft_tensor_count(dy), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES) {
+    for (int64_t i = first; i < n; i += VLANES) {
         vf v = vload(gate->data, gate->dtype, i, n), s = vsigmoid(v), d = vload(dy->data, dy->dtype, i, n);
         if (dup)
             vstore(dup->data, dup->dtype, i, n, d * (v * s));
@@ -76,7 +67,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
 
 static void bwd(const struct weft_call *call)
 {
-    weft_parallel(weft_div_up(weft_tensor_count(call->gout[0]), TILE), bwd_tile, (void *)call);
+    weft_tiles_run(call, weft_tensor_count(call->gout[0]), TILE, bwd_tile);
 }
 
 /* n: rows, width, compare with the unfused ops, inside. x: factor of gate, to test large arguments */
@@ -122,9 +113,7 @@ const struct weft_op WEFT_OP(swiglu) = {
     .differentiable = 3,
     .inplace = 1,
     .inplace_grad = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_swiglu(struct weft_graph *g, struct weft_value *gate, struct weft_value *up)

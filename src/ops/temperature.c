@@ -16,7 +16,7 @@ static enum weft_status shape(struct weft_node *node)
     const struct attr *attr = node->attr;
     const struct weft_value *theta = node->in[0];
     if (theta->dtype != WEFT_F32)
-        return weft_node_fail(node, "theta is %s; it must be f32", weft_dtype_name(theta->dtype));
+        return weft_node_fail(node, "theta is %s, but must be f32", weft_dtype_name(theta->dtype));
     if (!(attr->eps >= 0))
         return weft_node_fail(node, "eps = %g; it must not be negative", attr->eps);
     return weft_node_output(node, 0, WEFT_F32, theta->shape);
@@ -91,9 +91,7 @@ const struct weft_op WEFT_OP(temperature) = {
     .bwd_reads_in = 1,
     .differentiable = 1,
     .accumulates = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_temperature(struct weft_graph *g, struct weft_value *theta, double factor, double eps)

@@ -12,8 +12,7 @@ static enum weft_status shape(struct weft_node *node)
 {
     const struct weft_value *x = node->in[0];
     struct weft_shape s = x->shape;
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, 0, "x"));
     if (s.ndim < 2 || s.ndim > 3)
         return weft_node_fail(node, "x has %d dimensions; it must be [R,C] or [G,R,C]", s.ndim);
     for (int i = 0; i < s.ndim; i++)
@@ -115,9 +114,7 @@ const struct weft_op WEFT_OP(transpose) = {
     .fwd = {.run = run, .ref = ref},
     .grad = grad,
     .differentiable = 1,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_transpose(struct weft_graph *g, struct weft_value *x)

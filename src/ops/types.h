@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * types.h - what several ops take: rows, attention, route, rope. Apart from ops.h, because that depends on ops.def:
- * code that only passes these on is not compiled again when an op is added.
+ * types.h - arguments that several ops share: rows, attention, route, rope. Separate from ops.h, which depends on
+ * ops.def, so that code that only passes them on is not recompiled when an op is added.
  *
  * Shape letters: M rows, C width, H query heads, K key/value heads, D head width, N rows of the key store, S sequences.
  */
@@ -10,9 +10,9 @@
 
 #include "graph/graph.h"
 
-/* The sequence and position of every row of a call. Training, prefill, chunks and decoding differ only in these
- * numbers. In a plain batch of B sequences of T tokens, row b*T+t is position t of sequence b, and
- * tiles[b][j] = b*T + j*WEFT_KEY_TILE. */
+/* The sequence and position of every row of a call. Training, prefill, chunks and decoding differ only in these values.
+ * In a plain batch of B sequences of T tokens, row b*T+t is position t of sequence b, and tiles[b][j] = b*T +
+ * j*WEFT_KEY_TILE. */
 struct weft_rows {
     struct weft_value *seq;      /* i32 [M]: sequence slot */
     struct weft_value *pos;      /* i32 [M]: absolute position in the sequence, ascending among its rows */
@@ -35,7 +35,7 @@ struct weft_attention {
     struct weft_value *pos_bias; /* f32 [H, offsets], optional */
     struct weft_rows rows;
     int64_t heads, kv_heads;
-    double dropout; /* of probabilities; if 0, rows.sample and rows.step_key are not needed */
+    double dropout; /* dropout rate of probabilities; if 0, rows.sample and rows.step_key are not needed */
     /* Reciprocal attention, if q_store is given: for 0 < i-j <= ra_window the logit has an additional term
      *   ra_alpha (scale[h] <q_store[j,h], own key of i> + q_bias[j,h] + key_bias[i,h])
      * q_tiles and k_own are for decoding and have no derivative. */
@@ -44,15 +44,15 @@ struct weft_attention {
     struct weft_value *q_tiles; /* i32 [S, max tiles], optional: row of q_store where tile j of the sequence starts, for
                                  * the tiles that overlap a row's window or contain the row; default rows.tiles. With it
                                  * q_store and q_bias can have any number of rows: a ring buffer of pages */
-    struct weft_value *k_own;   /* [M, H * Dq] or [M, K * Dq], optional: keys of the call's own rows, for use when k
-                                 * holds something else (latents); q_store is then H * Dq wide and scale is required.
+    struct weft_value *k_own;   /* [M, H * Dq] or [M, K * Dq], optional: keys of the call's own rows, if k holds
+                                 * something else (latents); q_store is then H * Dq wide and scale is required.
                                  * Default: the call's rows of k */
     double ra_alpha;
     int64_t ra_window;
     int layer, site;
 };
 
-/* Which positions a row gathers from: the k largest routes, those of at least rms_factor times their RMS, or all. */
+/* The positions that a row gathers from: the k largest routes, those at or above rms_factor times their RMS, or all. */
 enum weft_route_mode { WEFT_ROUTE_TOPK, WEFT_ROUTE_RMS, WEFT_ROUTE_NONE };
 
 /* Rows of u gathered with the weights of an attention node (see route.c). */
@@ -72,27 +72,28 @@ enum { WEFT_MAX_SPLIT = 8 }; /* outputs of split */
 /* The positive of a context in info_nce: itself, or the other half of its sequence. */
 enum weft_positives { WEFT_POSITIVES_SELF, WEFT_POSITIVES_HALVES };
 
-/* How fast the pairs of rope turn: pair i of n by base^(-i/n) per token, or more slowly (rope.c). */
+/* Rotation speed of rope's pairs: pair i of n rotates by base^(-i/n) per token, or more slowly (rope.c). */
 enum weft_rope_scaling { WEFT_ROPE_PLAIN, WEFT_ROPE_LINEAR, WEFT_ROPE_LLAMA3 };
 struct weft_rope_turns {
     double base;
     enum weft_rope_scaling scaling;
-    double factor, low, high; /* low, high, original: of llama3 */
+    double factor, low, high; /* low, high, original: for WEFT_ROPE_LLAMA3 */
     int64_t original;
 };
 
-/* The angle of pair i per token, of a head of which so many columns rotate; and from what it is without scaling. */
+/* Return the angle per token of pair i in a head with `width` rotating columns, and the scaled angle from the unscaled
+ * one. */
 double weft_rope_frequency(const struct weft_rope_turns *turns, int64_t i, int64_t width);
 double weft_rope_slowed(const struct weft_rope_turns *turns, double frequency);
 
-/* Key of the dropout mask of one sample at one site: a hash of seed, step, sample, layer and site. The element's index
- * is the counter. Independent of the number of threads, ranks and micro-batches. */
+/* Returns the key of the dropout mask of one sample at one site: a hash of seed, step, sample, layer and site. The
+ * element's index is the counter. Independent of the number of threads, ranks and micro-batches. */
 uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, int site);
 
-/* ALiBi's slope of a head. */
+/* Returns ALiBi's slope of head h. */
 double weft_alibi_slope(int64_t h, int64_t heads);
 
-/* Output o of the node that computes v. */
+/* Returns output o of the node that computes v. */
 struct weft_value *weft_sibling(const struct weft_value *v, int o);
 
 #endif

@@ -5,16 +5,22 @@
  * Before including this, the op's file defines:
  *     static double exact(double x), exact_slope(double x)       the specification: y and dy/dx
  *     VINLINE vf value(vf x), slope(vf x)                        the same for sixteen floats
- *     #define BUILDER weft_name                                  the builder, for the cases
- *     #define EXACT(call, x), VALUE(call, x)                     only if y depends on attributes: replace exact, value
- * It gets shape, kernels and cases, listed in UNARY_FIELDS for its descriptor. Backward reads x and may alias dy.
+ *     #define NAME name, #define SUMMARY "y = .."
+ * It gets everything else, up to the descriptor and the builder. Backward reads x and may alias dy.
+ *
+ * An op with attributes defines these instead of NAME and SUMMARY, and ends in its own descriptor with UNARY_FIELDS:
+ *     #define EXACT(call, x), VALUE(call, x)                     replace exact(x), value(x)
+ *     #define BUILDER(g, x)                                      calls the builder, for the cases
  */
 #ifndef WEFT_UNARY_H
 #define WEFT_UNARY_H
 
-#ifndef VALUE
+#ifdef NAME
 #define EXACT(call, x) exact(x)
 #define VALUE(call, x) value(x)
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+#define BUILDER PASTE(weft_, NAME)
 #endif
 
 enum { TILE = 16384 }; /* elements */
@@ -22,8 +28,7 @@ enum { TILE = 16384 }; /* elements */
 static enum weft_status shape(struct weft_node *node)
 {
     const struct weft_value *x = node->in[0];
-    if (!weft_dtype_is_float(x->dtype))
-        return weft_node_fail(node, "x is %s, not a float type", weft_dtype_name(x->dtype));
+    TRY(weft_node_float(node, 0, "x"));
     return weft_node_output(node, 0, x->dtype, x->shape);
 }
 
@@ -45,37 +50,25 @@ static void bwd_ref(const struct weft_call *call)
         dx[i] = dy[i] * exact_slope(x[i]);
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *x = call->in[0], *y = call->out[0];
-    int64_t n = weft_min(weft_tensor_count(y), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES)
+    for (int64_t i = first; i < n; i += VLANES)
         vstore(y->data, y->dtype, i, n, VALUE(call, vload(x->data, x->dtype, i, n)));
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->out[0]), TILE), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct weft_tensor *x = call->in[0], *dy = call->gout[0], *dx = call->gin[0];
-    int64_t n = weft_min(weft_tensor_count(dx), (tile + 1) * TILE);
-    for (int64_t i = tile * TILE; i < n; i += VLANES) {
+    for (int64_t i = first; i < n; i += VLANES) {
         vf s = slope(vload(x->data, x->dtype, i, n));
         vstore(dx->data, dx->dtype, i, n, vload(dy->data, dy->dtype, i, n) * s);
     }
 }
 
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_count(call->gin[0]), TILE), bwd_tile, (void *)call);
-}
+static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->gin[0]), TILE, bwd_tile); }
 
 /* n: rows, width, inside. x: factor of the input, to test large arguments */
 static const struct weft_case cases[] = {
@@ -97,7 +90,16 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 #define UNARY_FIELDS                                                                                                   \
     .shape = shape, .fwd = {.run = run, .ref = ref}, .bwd = {.run = bwd, .ref = bwd_ref}, .bwd_reads_in = 1,           \
-    .differentiable = 1, .inplace = 1, .inplace_grad = 1, .cases = cases, .case_count = sizeof cases / sizeof *cases,  \
-    .build = build
+    .differentiable = 1, .inplace = 1, .inplace_grad = 1, WEFT_CASES(cases, build)
+
+#ifdef NAME
+#define DESCRIPTOR_(op) const struct weft_op WEFT_OP(op) = {.name = #op, .summary = SUMMARY, UNARY_FIELDS}
+#define DESCRIPTOR(op) DESCRIPTOR_(op)
+DESCRIPTOR(NAME);
+
+#define SELF_(op) WEFT_SELF(op)
+#define SELF(op) SELF_(op)
+struct weft_value *BUILDER(struct weft_graph *g, struct weft_value *x) { return weft_emit(g, SELF(NAME), NULL, 1, &x); }
+#endif
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * view - the same memory with another shape of the same number of elements. Nothing runs; the gradient is a view too.
+ * view - the same memory with a different shape of the same number of elements. Nothing runs; the gradient is also a
+ * view.
  */
 #include "ops/ops.h"
 
@@ -59,15 +60,13 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 const struct weft_op WEFT_OP(view) = {
     .name = "view",
-    .summary = "y = x with another shape",
+    .summary = "y = x with a different shape",
     .attr_bytes = sizeof(struct weft_shape),
     .shape = shape,
     .grad = grad,
     .differentiable = 1,
     .is_view = true,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
 };
 
 struct weft_value *weft_view(struct weft_graph *g, struct weft_value *x, struct weft_shape s)

@@ -30,8 +30,9 @@ static enum weft_status shape(struct weft_node *node)
         return weft_node_fail(node, "mu and sigma must have float types");
     if (attr->heads < 1 || attr->sigma_heads < 1 || attr->heads % attr->sigma_heads || width % attr->heads ||
         width / attr->heads * attr->sigma_heads != own)
-        return weft_node_fail(node, "mu of %lld columns in %lld heads does not fit sigma of %lld in %lld", width,
-                              (long long)attr->heads, own, (long long)attr->sigma_heads);
+        return weft_node_fail(node,
+                              "mu with %lld columns in %lld heads does not fit sigma with %lld columns in %lld heads",
+                              width, (long long)attr->heads, own, (long long)attr->sigma_heads);
     if (!weft_dim_same(rows, weft_shape_rows(&sigma->shape)))
         return weft_node_fail(node, "mu and sigma must have the same number of rows");
     TRY(weft_node_output(node, Y, mu->dtype, mu->shape));
@@ -94,14 +95,12 @@ VINLINE vf load_sigma(const struct weft_tensor *sigma, int64_t i, int64_t end)
     return end - i >= VLANES ? s : vpick(lane < vseti((int32_t)(end - i)), s, vset(1));
 }
 
-static void run_tile(void *context, int64_t tile, int thread)
+static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *attr = call->attr;
     const struct weft_tensor *mu = call->in[MU], *sigma = call->in[SIGMA], *y = call->out[Y];
-    struct layout l = layout_of(call, weft_min(weft_tensor_rows(mu), (tile + 1) * ROWS));
-    for (int64_t s = tile * ROWS * attr->sigma_heads; s < l.sigmas; s++) {
+    struct layout l = layout_of(call, rows);
+    for (int64_t s = first * attr->sigma_heads; s < l.sigmas; s++) {
         float *log_det = (float *)call->out[LOG_DET]->data + s * l.readers;
         vf logs = vset(0);
         for (int64_t i = 0; i < l.width; i += VLANES) {
@@ -117,10 +116,7 @@ static void run_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void run(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[MU]), ROWS), run_tile, (void *)call);
-}
+static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[MU]), ROWS, run_tile); }
 
 /* Elements i .. i+15 of a head of sigma and of the heads of mu that read it. */
 static void bwd_part(const struct weft_call *call, const struct layout *l, int64_t s, int64_t i, vf dlog)
@@ -139,14 +135,12 @@ static void bwd_part(const struct weft_call *call, const struct layout *l, int64
         vstore(dsigma->data, dsigma->dtype, own + i, own_end, (dlog - vset(0.5f) * dot / root) / v);
 }
 
-static void bwd_tile(void *context, int64_t tile, int thread)
+static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
-    (void)thread;
-    const struct weft_call *call = context;
     const struct attr *attr = call->attr;
     const float *dlog = call->gout[LOG_DET] ? call->gout[LOG_DET]->data : NULL;
-    struct layout l = layout_of(call, weft_min(weft_tensor_rows(call->in[MU]), (tile + 1) * ROWS));
-    for (int64_t s = tile * ROWS * attr->sigma_heads; s < l.sigmas; s++) {
+    struct layout l = layout_of(call, rows);
+    for (int64_t s = first * attr->sigma_heads; s < l.sigmas; s++) {
         float sum = 0;
         for (int64_t reader = 0; dlog && reader < l.readers; reader++)
             sum += dlog[s * l.readers + reader];
@@ -155,10 +149,7 @@ static void bwd_tile(void *context, int64_t tile, int thread)
     }
 }
 
-static void bwd(const struct weft_call *call)
-{
-    weft_parallel(weft_div_up(weft_tensor_rows(call->in[MU]), ROWS), bwd_tile, (void *)call);
-}
+static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[MU]), ROWS, bwd_tile); }
 
 /* n: rows, heads, heads of sigma, width, unused output (1 + its number, 0: none), inside */
 static const struct weft_case cases[] = {
@@ -214,9 +205,7 @@ const struct weft_op WEFT_OP(whiten) = {
     .differentiable = 1 << MU | 1 << SIGMA,
     .inplace = 1 + MU,
     .inplace_grad = 1 + Y,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

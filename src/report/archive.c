@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * archive.c - files in the ustar format (POSIX.1-1988), compressed by zstd in one frame with a checksum.
+ * archive.c - writes files in the ustar format (POSIX.1-1988), compressed by zstd in one frame with a checksum.
  */
 #define _GNU_SOURCE
 #include "report/archive.h"
@@ -16,8 +16,8 @@
 enum { BLOCK = 512, PIECE = 1 << 17, LEVEL = 9 };
 
 struct weft_archive {
-    const char *path; /* the caller's */
-    char *writing;    /* until it is finished */
+    const char *path; /* owned by the caller */
+    char *writing;    /* temporary path until the archive is finished */
     FILE *file;
     ZSTD_CCtx *zstd;
     char in[PIECE], out[PIECE];
@@ -62,7 +62,7 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == BLOCK, "a header is a block");
 
-/* A long name is cut at a slash. */
+/* Splits a long name at a slash. */
 static bool set_name(struct header *h, const char *name)
 {
     size_t n = strlen(name);
@@ -77,7 +77,7 @@ static bool set_name(struct header *h, const char *name)
     return true;
 }
 
-/* Octal, or from 8 GiB on binary, which all programs read. */
+/* Octal or, for 8 GiB and above, binary, which all programs read. */
 static void set_size(struct header *h, int64_t size)
 {
     if (size < (int64_t)1 << 33) {
@@ -120,7 +120,7 @@ static enum weft_status add_content(struct weft_archive *a, FILE *from, int64_t 
     for (int64_t left = size, n; left; left -= n) {
         n = (int64_t)fread(a->in, 1, (size_t)weft_min(left, PIECE), from);
         if (n == 0)
-            return FAIL(WEFT_IO, "%s became shorter while it was read, or cannot be read", path);
+            return FAIL(WEFT_IO, "%s was truncated while it was read, or cannot be read", path);
         weft_sha256_add(&sha, a->in, (size_t)n);
         TRY(compress(a, a->in, (size_t)n, ZSTD_e_continue));
     }
@@ -156,7 +156,7 @@ enum weft_status weft_archive_add_text(struct weft_archive *a, const char *name,
     return WEFT_OK;
 }
 
-/* Two blocks of zeros end it. */
+/* Ends the archive with two blocks of zeros. */
 enum weft_status weft_archive_finish(struct weft_archive *a)
 {
     static const char zeros[2 * BLOCK];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * archive.h - writes a .tar.zst whose bytes depend on names and contents alone: no times, owners or permissions.
+ * archive.h - writes a .tar.zst whose bytes depend only on names and contents, not on times, owners or permissions.
  */
 #ifndef WEFT_ARCHIVE_H
 #define WEFT_ARCHIVE_H
@@ -8,7 +8,8 @@
 #include "base/base.h"
 
 struct weft_archive;
-/* The file appears when the archive is finished; a failure leaves what was there. Free also after a failure. */
+/* The file appears when the archive is finished; after a failure an existing file is unchanged. Free also after a
+ * failure. */
 enum weft_status weft_archive_create(struct weft_archive **a, const char *path);
 /* `name` is relative; `hash` becomes the SHA-256 of the content. */
 enum weft_status weft_archive_add_file(struct weft_archive *a, const char *name, const char *path, char hash[65]);

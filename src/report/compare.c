@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare.c - two runs, or two folders of runs, as a study of two arms: options from the configs, scores from the logs.
+ * compare.c - reads two runs, or two folders of runs, as a study of two arms: options from the configs, scores from the
+ * logs.
  */
 #include "base/json.h"
-#include "report/results.h"
+#include "report/read/results.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -53,7 +54,7 @@ static enum weft_status account(struct weft_result_arm *arm, const struct weft_s
     return WEFT_OK;
 }
 
-/* Which options have neither their default nor the value of the preset. */
+/* Finds the options that have neither their default nor the value of the preset. */
 static void mark_changes(struct weft_result_arm *arm, const struct weft_settings *settings)
 {
     for (int i = 0; i < arm->entry_count; i++)
@@ -82,18 +83,17 @@ static enum weft_status account_run(struct weft_result_arm *arm, const char *fol
 
 /* ---- runs */
 
-/* Runs of one arm have the same model and recipe. */
+/* Checks that runs of one arm have the same model and recipe. */
 static enum weft_status check_same(const struct weft_result_arm *arm, const struct weft_result_arm *one,
                                    const char *folder)
 {
     for (int i = 0; i < one->entry_count; i++) {
         const char *name = one->entry[i].name, *value = weft_result_option(arm, name);
         if (!weft_option_is_per_run(name) && (!value || strcmp(value, one->entry[i].value) != 0))
-            return FAIL(
-                WEFT_INVALID,
-                "%s has %s=%s, unlike the other runs in its folder: give the folder of an arm, whose runs differ "
-                "only in seed and learning rate",
-                folder, name, one->entry[i].value);
+            return FAIL(WEFT_INVALID,
+                        "%s has %s=%s, unlike the other runs in its folder: pass the folder of one arm, whose runs "
+                        "differ only in seed and learning rate",
+                        folder, name, one->entry[i].value);
     }
     return WEFT_OK;
 }
@@ -123,13 +123,14 @@ static enum weft_status check_data(struct weft_result_arm *arm, const char *fold
     if (!*arm->data_sha256)
         memcpy(arm->data_sha256, hash, sizeof hash);
     else if (*hash && strcmp(hash, arm->data_sha256) != 0)
-        return FAIL(WEFT_INVALID,
-                    "%s was trained on other data than the other runs in its folder: their scores cannot be compared",
-                    folder);
+        return FAIL(
+            WEFT_INVALID,
+            "%s was not trained on the same data as the other runs in its folder, so their scores cannot be compared",
+            folder);
     return WEFT_OK;
 }
 
-/* The config is the one that the log names, and so are seed and learning rate in the name of a study's run. */
+/* Checks that the config has the hash in the log, and the seed and learning rate in the name of a study's run. */
 static enum weft_status check_config(const char *folder, const struct weft_runlog *log, const char *lr,
                                      const char *seed)
 {
@@ -138,10 +139,10 @@ static enum weft_status check_config(const char *folder, const struct weft_runlo
     snprintf(path, sizeof path, "%.4000s/config.json", folder);
     TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, hash));
     if (*log->chain && *log->config_sha256 && strcmp(hash, log->config_sha256) != 0)
-        return FAIL(WEFT_FORMAT, "%s does not have the hash that the log recorded: it was changed after the run", path);
+        return FAIL(WEFT_FORMAT, "%s does not have the hash recorded in the log: it was changed after the run", path);
     weft_run_folder("-", strtod(lr, NULL), strtoll(seed, NULL, 10), named);
     if (strncmp(name, "lr-", 3) == 0 && strstr(name, "-seed-") && strcmp(name, strrchr(named, '/') + 1) != 0)
-        return FAIL(WEFT_FORMAT, "%s has lr=%s and seed=%s: the run of another seed or learning rate was put there",
+        return FAIL(WEFT_FORMAT, "%s has lr=%s and seed=%s: a run with a different seed or learning rate was put there",
                     path, lr, seed);
     return WEFT_OK;
 }
@@ -157,7 +158,7 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
     const char *steps = weft_result_option(&one, "steps");
     r->planned++;
     if (!lr || !seed || !steps)
-        return FAIL(WEFT_FORMAT, "%s/config.json has no lr, seed or steps: is it the config of a run?", folder);
+        return FAIL(WEFT_FORMAT, "%s/config.json has no lr, seed or steps: it is not the config of a run", folder);
     if (!log.val.count || log.steps != strtoll(steps, NULL, 10))
         return WEFT_OK;
     TRY(check_config(folder, &log, lr, seed));
@@ -165,7 +166,7 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
     for (int i = 0; i < arm->run_count; i++)
         if (arm->run[i].lr == strtod(lr, NULL) && arm->run[i].seed == strtoll(seed, NULL, 10))
             return FAIL(WEFT_INVALID,
-                        "%s is a second run with seed=%s and lr=%s, which would count twice: remove one of them",
+                        "%s is a second run with seed=%s and lr=%s, which would count twice: remove one of the two",
                         folder, seed, lr);
     arm->run[arm->run_count] = (struct weft_finished){.lr = strtod(lr, NULL),
                                                       .seed = strtoll(seed, NULL, 10),
@@ -208,9 +209,10 @@ static enum weft_status add_runs(struct weft_results *r, struct weft_result_arm 
     }
     free(list);
     if (status == WEFT_OK && !arm->entry)
-        return FAIL(WEFT_INVALID,
-                    "%s is neither the folder of a run nor a folder with runs in it: `weft train --out` creates them",
-                    folder);
+        return FAIL(
+            WEFT_INVALID,
+            "%s is neither the folder of a run nor a folder of runs: `weft train --out` creates the folder of a run",
+            folder);
     return status;
 }
 
@@ -242,7 +244,7 @@ enum weft_status weft_results_single(struct weft_results *r, const char *folder)
 
 /* ---- both arms */
 
-/* Both sides must use the loss of the same samples: if one has no test loss, all use validation. */
+/* Both sides must use the loss on the same samples: if one has no test loss, all use the validation loss. */
 static bool use_validation(struct weft_results *r)
 {
     bool lacking = false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * files.c - report.md, the table of verdicts in Markdown, and report.csv, a row per run.
+ * files.c - writes report.md, with the table of verdicts, and report.csv, with a row per run.
  */
 #include "base/json.h"
-#include "report/results.h"
+#include "report/read/results.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,15 +19,14 @@ void weft_markdown(FILE *to, const char *text)
     }
 }
 
-static void print_note(void *context, bool warning, const char *text)
+void weft_markdown_note(void *to, bool warning, const char *text)
 {
-    FILE *to = context;
     fputs(warning ? "- **Note:** " : "- ", to);
     weft_markdown(to, text);
     fputc('\n', to);
 }
 
-static void print_row(const struct weft_result_arm *arm, bool items, FILE *to)
+static void print_row(const struct weft_result_arm *arm, FILE *to)
 {
     const struct weft_finding *f = &arm->found;
     fprintf(to, "| %s | ", arm->name);
@@ -36,14 +35,31 @@ static void print_row(const struct weft_result_arm *arm, bool items, FILE *to)
             weft_bytes_text((double)arm->peak_bytes).text, weft_bytes_text(arm->cache_bytes).text);
     fprintf(to, " %s | %s | %d | ", weft_lr_text(arm->lr).text, weft_loss_text(f->loss).text, f->seeds);
     weft_markdown(to, f->text);
-    if (items) {
-        fputs(" | ", to);
-        weft_markdown(to, f->test.difference.items ? weft_interval_text(f->test.difference.interval).text : "-");
-    }
+    struct weft_text range = weft_speeds_text(f);
     if (f->seeds)
-        fprintf(to, " | %.0f |\n", f->tokens_per_s);
+        fprintf(to, *range.text ? " | %.0f (runs: %s) |\n" : " | %.0f |\n", f->tokens_per_s, range.text);
     else
         fputs(" | - |\n", to);
+}
+
+/* Apart from the table, so that this interval is not read as that of a verdict. */
+static void print_item_noise(const struct weft_results *r, FILE *to)
+{
+    bool any = false;
+    for (int i = 1; i < r->arm_count; i++) {
+        const struct weft_test_noise *test = &r->arm[i].found.test;
+        if (!test->difference.items)
+            continue;
+        if (!any)
+            fputs(
+                "\nNoise of the test items only, not of seeds: the 95 % interval of the difference for different test "
+                "items and the same runs. Verdicts do not use it.\n\n",
+                to);
+        any = true;
+        fprintf(to, "- %s: ", r->arm[i].name);
+        weft_markdown(to, weft_interval_text(test->difference.interval).text);
+        fprintf(to, ", %lld %s\n", (long long)test->difference.items, test->kind);
+    }
 }
 
 void weft_report_markdown(const struct weft_results *r, FILE *to)
@@ -55,23 +71,17 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
     fputs("\n\n**", to);
     weft_markdown(to, headline);
     fputs("**\n\n", to);
-    weft_results_notes(r, print_note, to);
-    bool items = false;
+    weft_results_notes(r, weft_markdown_note, to);
+    fputs("\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
+          "seeds | verdict | tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|--:|\n",
+          to);
     for (int i = 0; i < r->arm_count; i++)
-        items |= r->arm[i].found.test.difference.items > 0;
-    fprintf(to,
-            "\n| arm | settings | parameters | FLOPs/token | memory | cache/token | learning rate | test loss | "
-            "seeds | verdict |%s tokens/s |\n|---|---|--:|--:|--:|--:|--:|--:|--:|---|%s--:|\n",
-            items ? " over test items |" : "", items ? "---|" : "");
-    for (int i = 0; i < r->arm_count; i++)
-        print_row(&r->arm[i], items, to);
-    fprintf(to,
-            "\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
-            "Intervals hold for all arms together in 95 %% of studies.%s\n\n"
-            "To reproduce:\n\n    ",
-            items ? " Over test items: the 95 % interval of the difference for other test items and the same runs."
-                  : "");
-    fprintf(to, "%s\n\nMade with weft ", r->command);
+        print_row(&r->arm[i], to);
+    fputs("\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
+          "Intervals hold for all arms simultaneously in 95 % of studies.\n",
+          to);
+    print_item_noise(r, to);
+    fprintf(to, "\nTo reproduce:\n\n    %s\n\nMade with weft ", r->command);
     weft_markdown(to, r->version);
     fprintf(to, " (program %.16s...) on ", r->program_sha256);
     weft_markdown(to, r->machine);
@@ -87,7 +97,7 @@ static void print_real(FILE *to, double x)
     fprintf(to, "%s,", text);
 }
 
-/* The noise over test items; where it is not known the fields are empty. */
+/* The noise over test items; the fields are empty if it is unknown. */
 static void print_noise(const struct weft_run_noise *n, FILE *to)
 {
     fprintf(to, n->loss.items ? "%lld," : ",", (long long)n->loss.items);
@@ -103,7 +113,7 @@ static void print_noise(const struct weft_run_noise *n, FILE *to)
     }
 }
 
-/* What depends on a clock comes last. */
+/* Columns that depend on a clock come last. */
 static void print_run(const struct weft_result_arm *arm, const struct weft_finished *run, FILE *to)
 {
     fprintf(to, "%s,", arm->name);

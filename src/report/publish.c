@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * publish.c - a study as one file for those who want to check it: NAME/ with
+ * publish.c - packs a study into one file for those who want to check it: NAME/ with
  *
  *     AUDIT.md             what this is, and the commands that check it
  *     MANIFEST             a SHA-256 for every other file, as sha256sum reads it
- *     study.json, runs.jsonl, simulated.json, report.*
+ *     study.json, NAME.config, runs.jsonl, simulated.json, report.*
  *     runs/ARM/RUN/        config, log, gates, hashes of the initial weights, and checkpoints
- *     data/                the token files, if they are small and those that the logs name
+ *     data/                the token files, if they are small and match the hash in the logs
  *
- * The list is that of this file: a folder from somebody else decides nothing but which of these files it has, and has
- * no links (weft_results_load). The same study gives the same bytes.
+ * Only files of this list are packed, because a folder from somebody else can only omit some of them, and cannot
+ * contain links (weft_results_load). The same study gives the same bytes.
  */
 #define _GNU_SOURCE
 #include "report/publish.h"
 #include "ckpt/ckpt.h"
 #include "report/archive.h"
-#include "report/results.h"
+#include "report/read/results.h"
 #include "text/text.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 enum { ROOM = 4096 };                      /* for paths */
-static const int64_t MOST_DATA = 16 << 20; /* bytes of data that go along */
+static const int64_t MOST_DATA = 16 << 20; /* maximum number of bytes of data that are included */
 
 struct publishing {
     struct weft_publish *of;
@@ -56,7 +56,7 @@ static enum weft_status add_file(struct publishing *p, const char *name, const c
     return WEFT_OK;
 }
 
-/* `name` within the study's folder; what is not there is left out. */
+/* Adds `name` in the study's folder, if it exists. */
 static enum weft_status add(struct publishing *p, const char *name)
 {
     char path[8192];
@@ -90,14 +90,14 @@ static enum weft_status add_checkpoints(struct publishing *p, const char *run, c
     return WEFT_OK;
 }
 
-/* Records have sizes that no run of Weft exceeds; only logs and checkpoints grow with the run. */
+/* Refuses records larger than any run of Weft writes; only logs and checkpoints grow with the run. */
 static enum weft_status check_size(const struct weft_finished *run, const char *name, int64_t most)
 {
     char path[8192];
     struct stat st;
     snprintf(path, sizeof path, "%.4000s/%.255s", run->folder, name);
     if (stat(path, &st) == 0 && st.st_size > most)
-        return FAIL(WEFT_FORMAT, "%s has %lld bytes, more than any run of Weft writes: it is not packed", path,
+        return FAIL(WEFT_FORMAT, "%s has %lld bytes, more than any run of Weft writes, so it is not packed", path,
                     (long long)st.st_size);
     return WEFT_OK;
 }
@@ -123,7 +123,7 @@ static enum weft_status add_run(struct publishing *p, const struct weft_finished
     return status;
 }
 
-/* ---- data: token files of the splits, their hash trees, tokenizer and index, and nothing else that a folder has */
+/* ---- data: token files of the splits, their hash trees, tokenizer and index, and no other files of the folder */
 
 static bool is_data(const char *name)
 {
@@ -141,7 +141,7 @@ static int is_packed(const struct dirent *e) { return is_data(e->d_name); }
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-/* Bytes of a file that is one itself; more than go along for anything else. */
+/* Bytes of a file that is one itself; more than MOST_DATA for anything else. */
 static int64_t size_of(const char *folder, const char *name)
 {
     char path[8192];
@@ -162,7 +162,7 @@ static enum weft_status add_data_files(struct publishing *p, const char *folder,
     return WEFT_OK;
 }
 
-/* Whether the folder has what the runs were trained on: their logs have its hash. */
+/* Checks whether the folder has the data that the runs were trained on: their logs have its hash. */
 static enum weft_status has_data(const struct publishing *p, bool *same)
 {
     struct weft_arm *arm = calloc(1, sizeof *arm);
@@ -194,11 +194,11 @@ static enum weft_status add_listed(struct publishing *p, const char *folder, str
     TRY(has_data(p, &same));
     if (same)
         return add_data_files(p, folder, list, count);
-    weft_note_once(folder, "%s does not have the data that the runs were trained on: they are left out", folder);
+    weft_note_once(folder, "%s does not have the data that the runs were trained on, so it is not included", folder);
     return WEFT_OK;
 }
 
-/* All arms of a study have the same. */
+/* All arms of a study have the same data. */
 static enum weft_status add_data(struct publishing *p)
 {
     const char *folder = weft_result_option(&p->r->arm[0], "data");
@@ -226,27 +226,27 @@ static void print_page(const struct publishing *p, const char *data_sha256, FILE
 {
     const struct weft_results *r = p->r;
     const char *data = p->of->data_included ? " --data data" : p->of->data_needed ? " --data FOLDER" : "";
-    fprintf(to, "# The study %s, to be audited\n\n", r->name);
-    fprintf(to, "%lld runs by Weft %s, the program with the SHA-256 `%s`. `report.md` has the results.\n\n",
+    fprintf(to, "# Audit of the study %s\n\n", r->name);
+    fprintf(to, "%lld runs by Weft %s, whose program has the SHA-256 `%s`. The results are in `report.md`.\n\n",
             (long long)p->of->runs, r->version, r->program_sha256);
     if (p->of->data_needed)
-        fprintf(to, "The data have the fingerprint `%s` %s.\n\n", data_sha256,
-                p->of->data_included ? "and are in `data/`"
-                                     : "and are too large to be here: prepare them as the authors did, in FOLDER");
+        fprintf(to, "The data has the fingerprint `%s` %s.\n\n", data_sha256,
+                p->of->data_included ? "and is in `data/`"
+                                     : "and is too large to be included: prepare it in FOLDER as the authors did");
     int64_t missing = weft_results_missing(r, ignore, NULL);
     if (missing)
         fprintf(to, "**%lld planned runs are missing or do not count.** `weft audit` names them and fails.\n\n",
                 (long long)missing);
-    fprintf(to, "With Weft of the same version, on any machine, in this folder:\n\n");
-    print_command(to, "sha256sum --check MANIFEST", "", "the files are those that were published");
+    fprintf(to, "Run these commands in this folder, with the same version of Weft, on any machine:\n\n");
+    print_command(to, "sha256sum --check MANIFEST", "", "the files match the published ones");
     print_command(to, "weft report .", "", "verdicts follow from the runs, and the ledger agrees with their logs");
-    print_command(to, "weft audit .", data, "every run is trained again, and must come out bit by bit");
+    print_command(to, "weft audit .", data, "every run is repeated and must be reproduced bit by bit");
     if (p->of->all_checkpoints)
         print_command(to, "weft audit . --segments 1", data, "less work: one segment of every run, drawn at random");
     fprintf(to,
             "\nThe plan has the hash `%s`. No audit can show that it existed before the runs: look for this hash where "
-            "the authors published it beforehand. Nor can it show that no other studies were made and thrown away. "
-            "Program, processor, threads and times are claims. docs/trust.md of Weft explains all of this.\n",
+            "the authors published it beforehand. Nor can it show that no other studies were run and discarded. "
+            "Program, processor, threads and times are claims. Weft's docs/trust.md explains this.\n",
             r->plan_sha256);
 }
 
@@ -277,6 +277,15 @@ static enum weft_status add_page(struct publishing *p)
 
 /* ---- all of it */
 
+/* Adds the copy of the config with which the recorded command runs the study again; older releases kept none. */
+static enum weft_status add_config(struct publishing *p)
+{
+    char name[ROOM];
+    if (snprintf(name, sizeof name, "%s.config", p->r->name) >= (int)sizeof name)
+        return FAIL(WEFT_INVALID, "the name %.64s... is too long", p->r->name);
+    return size_of(p->r->folder, name) <= MOST_DATA ? add(p, name) : WEFT_OK;
+}
+
 /* The study's name becomes the folder in which the archive unpacks. */
 static enum weft_status check_name(const struct weft_results *r)
 {
@@ -290,6 +299,7 @@ static enum weft_status add_study(struct publishing *p)
     static const char *const files[] = {"study.json", "runs.jsonl",        "report.html", "report.md",
                                         "report.csv", WEFT_SIMULATED_FILE, NULL};
     TRY(add_all(p, "", files));
+    TRY(add_config(p));
     for (int i = 0; i < p->r->arm_count; i++)
         for (int k = 0; k < p->r->arm[i].run_count; k++)
             TRY(add_run(p, &p->r->arm[i].run[k]));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * report.c - writes report.html, report.md and report.csv. If one of them cannot be replaced, all stay as they were.
+ * report.c - writes report.html, report.md and report.csv. If one of them cannot be replaced, all remain unchanged.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
-#include "report/results.h"
+#include "report/read/results.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * run.c - a report of a single run, from its folder: what was trained, how far it is, and its figures. A copy of the
- * folder gives the same bytes, since nothing here depends on what the folder is called.
+ * run.c - reports a single run from its folder: the model, its progress and its figures. The report does not depend on
+ * the folder's name, so a copy of the folder gives the same bytes.
  */
 #include "base/json.h"
-#include "report/results.h"
+#include "report/read/results.h"
 
 #include <errno.h>
 #include <math.h>
@@ -57,7 +57,7 @@ static void write_headline(struct weft_run_report *run)
 
 /* ---- the folder */
 
-/* What a user put there, for example with `weft generate`; nothing of it is trusted. */
+/* Reads samples.txt, which a user may have written, for example with `weft generate`; its content is not trusted. */
 static enum weft_status load_samples(struct weft_run_report *run, const char *folder)
 {
     char path[4096], *text = NULL;
@@ -82,8 +82,8 @@ static enum weft_status load(struct weft_run_report *run, const char *folder)
 {
     if (!has(folder, "log.jsonl"))
         return FAIL(WEFT_INVALID,
-                    "%s has a config, but no log.jsonl: give the folder of a run, as `weft train --out` creates it, "
-                    "and not that of a checkpoint or a model",
+                    "%s has a config, but no log.jsonl: pass the folder of a run, as `weft train --out` creates it, "
+                    "not a checkpoint or a model",
                     folder);
     TRY(weft_results_single(&run->of, folder));
     TRY(weft_runlog_load(&run->log, folder, &run->of.arena));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * audit.c - a run again, and its log against what comes of it.
+ * audit.c - repeats a run and compares the results with its log.
  *
  * A segment begins at a checkpoint (the first one at the initial weights) and ends at the next. The log has the hashes
- * of weights and moments at both ends, and that of the loss of every step between them. Where the log says that the run
- * was stopped, or resumed with other options, training stops and is resumed here, too.
+ * of weights and moments at both ends, and the hash of the loss of every step between them. If the log records that the
+ * run was stopped, or resumed with different options, training is also stopped and resumed here.
  */
 #include "run/audit.h"
 #include "ckpt/ckpt.h"
@@ -17,9 +17,9 @@
 
 enum { ROOM = 4096 };
 
-/* What the folder has. */
+/* The contents of the run's folder. */
 struct found {
-    int64_t *step; /* of every checkpoint */
+    int64_t *step; /* steps of the checkpoints */
     int count;
     struct weft_configured_eras eras;
 };
@@ -32,7 +32,7 @@ struct replay {
     struct weft_learner *t;
     struct weft_record record;
     int era;
-    int64_t end; /* where training stops next */
+    int64_t end; /* step at which training stops next */
     atomic_int stop;
 };
 
@@ -46,7 +46,7 @@ static void follow(void *context, const struct weft_progress *now)
         r->audit->on_progress(r->audit->context, now);
 }
 
-/* To a step; what is recorded when training is stopped there must be in the log, too. */
+/* Trains up to a step and stops there; the records of that must also match the log. */
 static enum weft_status train(struct replay *r, int64_t end)
 {
     struct weft_loop loop;
@@ -55,7 +55,7 @@ static enum weft_status train(struct replay *r, int64_t end)
     int64_t steps = r->t->recipe->steps;
     if (end < r->t->step || end > steps || (end == r->t->step && end == steps))
         return FAIL(WEFT_CHECK,
-                    "the log of %s says that the run was at step %" PRId64 ", but it was at step %" PRId64
+                    "according to its log, the run in %s was at step %" PRId64 ", but it was at step %" PRId64
                     " of %" PRId64,
                     r->audit->folder, end, r->t->step, steps);
     TRY(weft_loop_init(&loop, r->t));
@@ -70,7 +70,7 @@ static enum weft_status train(struct replay *r, int64_t end)
     return WEFT_OK;
 }
 
-/* The bits do not depend on how the model is planned, so it is kept. */
+/* Applies the next change of options. The model is kept, because its bits do not depend on its plan. */
 static enum weft_status change(struct replay *r)
 {
     struct weft_configured_era *next = &r->found->eras.list[++r->era];
@@ -79,12 +79,12 @@ static enum weft_status change(struct replay *r)
     TRY(weft_record_change(&r->record, &next->recorded.settings));
     r->t->recipe = &next->repeated.recipe;
     if (r->t->recipe->steps < r->t->step)
-        return FAIL(WEFT_CHECK, "the log of %s says that steps became %" PRId64 " after step %" PRId64,
+        return FAIL(WEFT_CHECK, "according to the log of %s, steps became %" PRId64 " after step %" PRId64,
                     r->audit->folder, r->t->recipe->steps, r->t->step);
     return WEFT_OK;
 }
 
-/* The next record, up to a step, of training being stopped or changed. */
+/* Returns the next record, up to step `last`, of training being stopped or changed; NULL if there is none. */
 static const struct weft_expected_record *find_mark(const struct weft_record *record, int64_t last)
 {
     const struct weft_expected_record *e = record->expected;
@@ -158,7 +158,7 @@ static enum weft_status replay_segment(struct weft_audit *a, struct found *f, in
     return status;
 }
 
-/* ---- what passed before: a line per segment, with the hash of the log that it was compared with */
+/* ---- segments that passed before: a line each, with the hash of the log that it was compared with */
 
 static enum weft_status passed_line(const struct weft_audit *a, int64_t first, int64_t last, char line[256])
 {
@@ -197,7 +197,7 @@ static enum weft_status note_passed(const struct weft_audit *a, int64_t first, i
     return WEFT_OK;
 }
 
-/* ---- which */
+/* ---- choosing segments */
 
 /* Moves `wanted` of the numbers to the front, drawn at random. */
 static void draw(int64_t *list, int64_t count, int64_t wanted, uint64_t seed)
@@ -210,7 +210,7 @@ static void draw(int64_t *list, int64_t count, int64_t wanted, uint64_t seed)
     }
 }
 
-/* `wanted` of the segments, in the order given. */
+/* Repeats the first `wanted` segments of a list. */
 static enum weft_status replay_list(struct weft_audit *a, struct found *f, const int64_t *order, int64_t wanted)
 {
     for (int64_t i = 0; i < wanted; i++) {
@@ -242,7 +242,7 @@ static enum weft_status replay_some(struct weft_audit *a, struct found *f)
     return status;
 }
 
-/* From the start to the end: no checkpoint needs to be loaded. */
+/* Repeats the whole run, which needs to load no checkpoint. */
 static enum weft_status replay_all(struct weft_audit *a, struct found *f)
 {
     TRY(replay_segment(a, f, 0, a->steps_there));

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT
  *
- * audit.h - repeats a run that is in a folder, on this machine, and compares all that its log says: from the start, or
- * between some of its checkpoints. Nothing in the folder is written.
+ * audit.h - repeats a finished or unfinished run on this machine, entirely or between some of its checkpoints, and
+ * compares the results with its log. The run's folder is not modified.
  */
 #ifndef WEFT_AUDIT_H
 #define WEFT_AUDIT_H
 
-#include "train/train.h"
+#include "train/loop.h"
 
 struct weft_audit {
-    /* ---- what is wanted */
+    /* ---- set by the caller */
     const char *folder;
-    const char *data; /* where the data of task=text are; NULL: where they were */
-    int64_t segments; /* that many of those between checkpoints, drawn at random; 0: the whole run, from the start */
-    uint64_t seed;    /* of the draw */
-    /* A file of segments that passed before: these are left out, and others that pass are added. NULL: none. */
+    const char *data; /* folder of the data of task=text; NULL: the recorded one */
+    int64_t segments; /* number of segments between checkpoints, drawn at random; 0: the whole run, from the start */
+    uint64_t seed;    /* seed of the random draw */
+    /* A file of segments that passed before. They are skipped, and new ones that pass are added. NULL: none. */
     const char *passed;
-    /* Callbacks, each may be NULL. */
+    /* Callbacks; each may be NULL. */
     void *context;
     weft_progress_fn *on_progress;                                  /* after every step */
-    void (*on_segment)(void *context, int64_t first, int64_t last); /* before it is repeated */
+    void (*on_segment)(void *context, int64_t first, int64_t last); /* before each segment */
 
-    /* ---- what came of it */
-    int64_t segments_there, segments_done, segments_before; /* segments_before: of those done, by `passed` */
-    int64_t steps_there, steps_done;                        /* up to the newest checkpoint; repeated */
-    int64_t changes; /* of options or origin when it was resumed, up to the newest checkpoint */
+    /* ---- results */
+    int64_t segments_there, segments_done, segments_before; /* segments_before: done before, listed in `passed` */
+    int64_t steps_there, steps_done;                        /* steps up to the newest checkpoint; repeated steps */
+    int64_t changes; /* number of changes of options or origin on resume, up to the newest checkpoint */
 };
 
-/* WEFT_CHECK: something comes out differently; the message names the step. */
+/* Fails with WEFT_CHECK if a result differs; the message names the step. */
 enum weft_status weft_audit_run(struct weft_audit *a);
 
 #endif

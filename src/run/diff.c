@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * diff.c - the logs of two runs side by side, and then the runs themselves.
+ * diff.c - compares the logs of two runs, then repeats both side by side.
  */
 #include "run/diff.h"
 #include "ckpt/ckpt.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { ROOM = 4096 };
 
 /* ---- records */
 
-/* What a record is of: its text up to the end of the key behind the step. */
+/* Returns the length of the prefix that identifies a record: its text up to the end of the key after the step. */
 static size_t kind_length(const char *text)
 {
     const char *key = strstr(text, ", \"");
@@ -31,8 +31,8 @@ static const struct weft_expected_record *find(const struct weft_expected_record
     return list && list->step == step ? list : NULL;
 }
 
-/* Records that only one of them has do not count: the runs may have been logged at other steps. Nor does the head,
- * which has the hash of the config. */
+/* Ignores records that only one log has, because the runs may have been logged at different steps, and the head, which
+ * contains the hash of the config. */
 static void compare_records(struct weft_diff *d, const struct weft_expected_record *a,
                             const struct weft_expected_record *b)
 {
@@ -53,7 +53,7 @@ static bool has_checkpoint(const struct weft_diff_side *side, int64_t step, char
     return access(path, F_OK) == 0;
 }
 
-/* The last checkpoint of both whose records, with the hashes of all that it contains, are the same. */
+/* Finds the last checkpoint of both runs with identical records, which contain the hashes of its contents. */
 static void find_common(struct weft_diff *d, const struct weft_expected_record *a, const struct weft_expected_record *b)
 {
     char path[ROOM];
@@ -120,11 +120,11 @@ static bool states_differ(struct weft_diff *d, const char *weights, const char *
            differ(d, moments, p, a->moments[0], b->moments[0]) || differ(d, moments, p, a->moments[1], b->moments[1]);
 }
 
-/* ---- training again */
+/* ---- retraining */
 
 struct twins {
     struct weft_nn *model[3];
-    struct weft_learner *t[3]; /* A, B, and one for what checkpoints have */
+    struct weft_learner *t[3]; /* A, B, and one for stored checkpoints */
 };
 
 static enum weft_status open_one(struct twins *w, int i, const struct weft_diff_side *side, int64_t common)
@@ -145,11 +145,11 @@ static enum weft_status check_alike(const struct weft_params *a, const struct we
     for (int i = 0; same && i < a->count; i++)
         same = strcmp(a->list[i].name, b->list[i].name) == 0 && a->list[i].count == b->list[i].count;
     if (!same)
-        return FAIL(WEFT_INVALID, "the runs are of models with different weights: `weft compare` compares such");
+        return FAIL(WEFT_INVALID, "the models of the runs have different weights: use `weft compare` instead");
     return WEFT_OK;
 }
 
-/* A checkpoint of this step against training again. */
+/* Compares a checkpoint of this step, if there is one, with retraining. */
 static enum weft_status compare_stored(struct weft_diff *d, struct twins *w, int i, bool *found)
 {
     static const char *const weights[] = {"weights in the checkpoint of A", "weights in the checkpoint of B"};

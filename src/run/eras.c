@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * eras.c - a run as it was configured from change to change.
+ * eras.c - rebuilds the configurations of a run from its log, checkpoints and config.
  */
 #include "run/eras.h"
 
@@ -12,7 +12,7 @@ enum { ROOM = 4096 };
 
 /* ---- one config */
 
-/* `path`: a folder with a config.json; the era's own values go before what that says. */
+/* `path` is a folder with a config.json. The era's values override it. */
 static enum weft_status configure(struct weft_configured *c, const char *path, const struct weft_era *era,
                                   const char *data)
 {
@@ -45,7 +45,7 @@ static enum weft_status find_hash(const struct weft_configured *c, char hash[65]
     return status;
 }
 
-/* ---- all */
+/* ---- all eras */
 
 static enum weft_status configure_era(struct weft_configured_eras *c, int i, const char *checkpoint, const char *data)
 {
@@ -57,7 +57,7 @@ static enum weft_status configure_era(struct weft_configured_eras *c, int i, con
     return WEFT_OK;
 }
 
-/* The hash that the log has of an era's config. */
+/* Checks the hash of an era's config in the log. */
 static enum weft_status check_hash(const struct weft_configured_eras *c, int i, const char *folder)
 {
     const struct weft_era *era = &c->eras.list[i];
@@ -66,13 +66,14 @@ static enum weft_status check_hash(const struct weft_configured_eras *c, int i, 
     if ((i > 0 && !*era->config_sha256) || strcmp(hash, era->config_sha256) == 0)
         return WEFT_OK;
     return FAIL(WEFT_CHECK,
-                "the options that the run in %s had after step %" PRId64
-                " are not those that its log has the hash of: the log or a config was edited, or an earlier program "
-                "wrote them. The log has %s, now it is %s",
+                "the options of the run in %s after step %" PRId64
+                " do not match their hash in its log: the log or a config was edited or written by an earlier release. "
+                "The log has %s, the options have %s",
                 folder, era->step, *era->config_sha256 ? era->config_sha256 : "none", hash);
 }
 
-/* The run's own config is written when training is begun or resumed, after the record of what changed. */
+/* Checks the run's own config. It is written when training begins or resumes, after the record of changes, so it may
+ * still be the previous era's. */
 static enum weft_status check_own(const struct weft_configured_eras *c, const char *folder)
 {
     struct weft_configured *own = calloc(1, sizeof *own);
@@ -90,8 +91,7 @@ static enum weft_status check_own(const struct weft_configured_eras *c, const ch
         TRY(find_hash(&c->list[count - 2].recorded, before));
     if (strcmp(is, last) != 0 && strcmp(is, before) != 0)
         return FAIL(WEFT_CHECK,
-                    "%s/config.json has other options than the newest checkpoint and the log: one of them was edited",
-                    folder);
+                    "%s/config.json does not match the newest checkpoint and the log: one of them was edited", folder);
     return WEFT_OK;
 }
 

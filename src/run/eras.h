@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * eras.h - a run as it was configured from change to change, ready to be repeated.
+ * eras.h - the configurations of a run between its changes (eras), ready to be repeated.
  */
 #ifndef WEFT_ERAS_H
 #define WEFT_ERAS_H
 
-#include "train/record.h"
+#include "train/record/record.h"
 
-/* As a config says. */
+/* Everything that a config defines. */
 struct weft_configured {
     struct weft_settings settings;
     struct weft_spec spec;
@@ -15,17 +15,18 @@ struct weft_configured {
 };
 
 struct weft_configured_era {
-    /* As its records must say, and as it is repeated: the data may be elsewhere. */
+    /* The configuration that its records must match, and the one it is repeated with, whose data may be elsewhere. */
     struct weft_configured recorded, repeated;
 };
 
 struct weft_configured_eras {
     struct weft_eras eras;
-    struct weft_configured_era *list; /* as many as there are eras */
+    struct weft_configured_era *list; /* one per era */
 };
 
-/* Of the run in a folder, whose newest checkpoint is of this step. `data`: where the data of task=text are; NULL: where
- * they were. All that the folder says of options must fit together. Release also after a failure. */
+/* Reads the configurations of the run in a folder, whose newest checkpoint is at step `newest`. `data` is the folder of
+ * the data of task=text; NULL: the recorded one. Fails if configs and log contradict each other. Release even after a
+ * failure. */
 enum weft_status weft_configured_eras_init(struct weft_configured_eras *c, const char *folder, int64_t newest,
                                            const char *data);
 /* Opens the data of an era. */

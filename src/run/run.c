@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * run.c - one training run: memory, gates, folder, steps, result.
+ * run.c - carries out a training run: memory, gates, folder, steps, result.
  */
 #include "run/run.h"
 #include "ckpt/ckpt.h"
+#include "dnn/dnn.h"
 #include "train/account.h"
-#include "train/internal.h"
-#include "train/prune.h"
+#include "train/prune/prune.h"
+#include "train/record/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,13 +53,13 @@ static enum weft_status check_gates(struct weft_run *run, struct weft_gates *gat
     if (gates->failed && !run->unsafe)
         return FAIL(WEFT_CHECK,
                     "%d of %d checks of the gates failed: this model does not do what its options say. Fix it, or pass "
-                    "--unsafe to train it all the same",
+                    "--unsafe to train it anyway",
                     gates->failed, gates->checks);
     note(run, WEFT_RUN_GATES);
     return WEFT_OK;
 }
 
-/* A result in the folder counts if it is of the same config, program and instruction set. The record keeps the plan of
+/* Uses the result in the folder if it is for the same config, program and instruction set. The record keeps the plan of
  * the study that the folder belongs to. */
 static enum weft_status check_gates_once(struct weft_run *run, struct weft_record *record, const char *config_sha256)
 {
@@ -87,7 +88,7 @@ static enum weft_status check_gates_once(struct weft_run *run, struct weft_recor
 
 /* ---- steps */
 
-/* Samples are drawn anew for every use: where there are few, the same ones come again. */
+/* Samples are drawn independently, so if only few exist, they repeat. */
 static void note_repeats(struct weft_run *run)
 {
     const struct weft_recipe *r = run->recipe;
@@ -122,10 +123,11 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
     loop.deadline = run->deadline;
     note_repeats(run);
     run->progress = loop.progress;
+    weft_dnn_note_speed(run->spec->compute);
     note(run, WEFT_RUN_BEGINS);
     enum weft_status status = weft_loop_run(&loop, &run->finished, &run->scores);
     run->progress = loop.progress;
-    run->progress.diagnosis = NULL; /* the trainer's, which ends here */
+    run->progress.diagnosis = NULL; /* it belongs to the learner, which is freed */
     run->loss = t->loss;
     run->moment_bytes = 2 * t->moment_count * (int64_t)sizeof(float);
     run->seconds = t->seconds;
@@ -133,9 +135,9 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
     return status;
 }
 
-/* ---- the whole */
+/* ---- the whole run */
 
-/* A run that has a checkpoint needs nothing of where its weights came from. */
+/* A run with a checkpoint does not need the source of its initial weights. */
 static enum weft_status find_adopts(const struct weft_run *run, bool *adopts)
 {
     char newest[4096];
@@ -146,7 +148,7 @@ static enum weft_status find_adopts(const struct weft_run *run, bool *adopts)
     return WEFT_OK;
 }
 
-/* Before time is spent on gates. */
+/* Checks the source of the initial weights before time is spent on gates. */
 static enum weft_status check_adopts(const struct weft_run *run)
 {
     bool adopts;
@@ -167,14 +169,14 @@ static enum weft_status make_weights(struct weft_run *run)
     return WEFT_OK;
 }
 
-/* Before the first step: ranks that do not have the same would train something that nobody asked for. */
+/* Fails before the first step if the ranks' configs, data, programs or initial weights differ. */
 static enum weft_status agree(const struct weft_run *run, const char *config_sha256)
 {
     struct weft_origin origin;
     char weights[65];
     if (!run->comm)
         return WEFT_OK;
-    run->comm->phase = "comparing what the ranks have";
+    run->comm->phase = "comparing settings across ranks";
     TRY(weft_origin_find(&origin, run->recipe, 0));
     weft_params_hash(&run->model->params, weights);
     TRY(weft_comm_agree(run->comm, "config", config_sha256));
@@ -190,7 +192,7 @@ static enum weft_status train(struct weft_run *run, struct weft_record *record, 
     struct weft_gates gates;
     TRY(join(run, "checking gates",
              run->folder ? check_gates_once(run, record, config_sha256) : check_gates(run, &gates)));
-    TRY(join(run, "making weights", make_weights(run)));
+    TRY(join(run, "initialising weights", make_weights(run)));
     TRY(agree(run, config_sha256));
     enum weft_status status = weft_learner_create(&t, run->model, run->recipe, run->comm);
     if (status == WEFT_OK)

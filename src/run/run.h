@@ -1,68 +1,67 @@
 /* SPDX-License-Identifier: MIT
  *
- * run.h - one training run as a user means it: it must fit into memory and pass the gates; then come its steps and
- * scores and, with a folder, its config, log and checkpoints. `weft train` is this function with options around it.
+ * run.h - a complete training run: checks that it fits into memory and passes the gates, then trains and scores it and,
+ * with a folder, writes its config, log and checkpoints. `weft train` adds only options to this.
  *
  * Invariants:
- *  - Nothing here prints or exits. What happens is reported through callbacks, in the calling thread.
- *  - The weights are a function of the settings: neither the folder, nor ranks, nor being stopped and resumed changes
- *    them.
- *  - Rank 0 writes the log and reports. Every rank checks the gates: each may be on a computer of its own.
+ *  - Nothing here prints or exits. Events are reported through callbacks, in the calling thread.
+ *  - The weights are a function of the settings: neither the folder, nor ranks, nor stopping and resuming changes them.
+ *  - Rank 0 writes the log and reports. Every rank checks the gates, because each may be on a different host.
  */
 #ifndef WEFT_RUN_H
 #define WEFT_RUN_H
 
 #include "check/check.h"
-#include "train/train.h"
+#include "train/loop.h"
 
-/* What a run reports besides failed checks and progress; the fields that say more are named. */
+/* Events that a run reports in addition to failed checks and progress, each with the fields that describe it. */
 enum weft_run_notice {
     WEFT_RUN_GATES,   /* the gates were checked: gates_checks (0: they were skipped), gates_failed, gates_seconds. Not
-                         where the folder has their result already */
+                         reported if the folder already has their result */
     WEFT_RUN_ADOPTED, /* all weights were reported to on_weight: model->origin */
     WEFT_RUN_RESUMED, /* a checkpoint was loaded: progress.step, changes */
-    WEFT_RUN_REPEATS, /* only `different` samples exist, so held-out ones occur in training */
-    WEFT_RUN_BEGINS,  /* the first step comes next: progress */
+    WEFT_RUN_REPEATS, /* only `different` distinct samples exist, so held-out ones occur in training */
+    WEFT_RUN_BEGINS,  /* the first step follows: progress */
 };
 
 struct weft_run {
-    /* ---- what is wanted */
+    /* ---- set by the caller */
     const struct weft_spec *spec;
-    struct weft_recipe *recipe;           /* for the spec; its data are opened here */
-    const struct weft_settings *settings; /* both were taken from; only read with a folder, for its config.json */
-    const char *folder;                   /* NULL: nothing is written */
-    struct weft_comm *comm;               /* the ranks that train together, each with the same wishes; NULL: alone */
-    int64_t verify_every;                 /* steps, on several ranks: see train/neighbour.c; 0: never */
-    bool resume;                          /* continue the run in the folder; begin one if there is none */
-    bool unsafe;                          /* train even if a gate fails */
-    double deadline;                      /* by weft_seconds: save and stop before it; 0: none */
-    atomic_int *stop; /* save and stop when it is not 0; another thread or a signal handler may set it; may be NULL */
-    /* Callbacks, each may be NULL. */
+    struct weft_recipe *recipe;           /* for the spec; its data is opened here */
+    const struct weft_settings *settings; /* the source of both; read only with a folder, for its config.json */
+    const char *folder;                   /* NULL: no files are written */
+    struct weft_comm *comm; /* the ranks that train together, each with the same settings; NULL: a single process */
+    int64_t verify_every;   /* interval in steps, on several ranks (train/ranks/verify_rank.c); 0: never */
+    bool resume;            /* continue the run in the folder, or begin one if there is none */
+    bool unsafe;            /* train even if a gate fails */
+    double deadline;        /* time, by weft_seconds, before which the run saves and stops; 0: none */
+    atomic_int *stop; /* if nonzero, save and stop; may be set by another thread or a signal handler; may be NULL */
+    /* Callbacks; each may be NULL. */
     void *context;
     weft_check_fn *on_failed_check;
     void (*on_notice)(void *context, const struct weft_run *run, enum weft_run_notice notice);
     weft_progress_fn *on_progress; /* after every step */
-    weft_fit_fn *on_weight;        /* of a run that begins with weights of another: what becomes of each */
+    weft_fit_fn *on_weight;        /* in a run that starts from existing weights: how each weight is initialised */
 
-    /* ---- what came of it */
-    struct weft_nn *model; /* with its weights; freed by weft_run_release */
+    /* ---- results */
+    struct weft_nn *model; /* the model with its weights; freed by weft_run_release */
     int gates_checks, gates_failed;
     double gates_seconds;
-    char changes[1024]; /* of options, program and so on since the run was last stopped: "steps 3 -> 5"; "": none */
-    double different;   /* samples of the task that differ from each other; 0: not known */
-    struct weft_progress progress; /* the last */
-    double loss, seconds;          /* of the last step; of training, over all processes that had a part in it */
-    bool finished;                 /* all steps are done; if not, it was stopped, and saved where there is a folder */
-    struct weft_scores scores;     /* where finished */
-    int64_t moment_bytes;          /* of this rank */
+    char changes[1024]; /* in options, program and so on since the run was last stopped: "steps 3 -> 5"; "": none */
+    double different;   /* number of distinct samples of the task; 0: unknown */
+    struct weft_progress progress; /* at the last step */
+    double loss, seconds;          /* loss of the last step; training time, over all processes that took part */
+    bool finished;                 /* all steps are done; if not, the run was stopped and, with a folder, saved */
+    struct weft_scores scores;     /* valid only if finished */
+    int64_t moment_bytes;          /* optimiser moments of this rank */
     char weights_sha256[65];
-    char chain[65];         /* that the log in its folder ends with; "": it has no folder */
-    char stream_sha256[65]; /* of all samples it read, see weft_learner */
+    char chain[65];         /* last hash of the log's hash chain; "": no folder */
+    char stream_sha256[65]; /* hash of all samples it read, see weft_learner */
 };
 
-/* Trains. A run that was stopped is not a failure. */
+/* Trains. Being stopped is not a failure. */
 enum weft_status weft_run_train(struct weft_run *run);
-/* Also after a failure. */
+/* Frees the model. Must be called even after a failure. */
 void weft_run_release(struct weft_run *run);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare.c - deviations of what was found from what is expected, and the check that they become.
+ * compare.c - collects deviations of actual from expected results, and reports them as checks.
  */
 #include "simulate/studies.h"
 

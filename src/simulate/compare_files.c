@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare_files.c - what is written about a simulated study: the headline, report.md, report.csv, the table of verdicts
- * of report.html, and looks.jsonl.
+ * compare_files.c - checks the written results of a simulated study: the headline, report.md, report.csv, the table of
+ * verdicts in report.html, and looks.jsonl.
  */
-#include "report/results.h"
+#include "report/read/results.h"
 #include "simulate/studies.h"
 
 #include <jansson.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a function of the report prints, to be freed. */
+/* Returns the output of one of the report's print functions; free it. */
 static enum weft_status print_text(const struct weft_results *r, void (*print)(const struct weft_results *, FILE *),
                                    char **text)
 {
@@ -48,7 +48,7 @@ static void compare_headline(const struct weft_sim_case *c, const struct weft_re
 
 /* ---- report.md: | arm | settings | .. | learning rate | test loss | seeds | verdict | .. */
 
-/* The n-th cell of a row, counted from 0; NULL: there is none. */
+/* Returns the n-th cell of a row, counted from 0; NULL: there is none. */
 static const char *find_cell(const char *row, int n)
 {
     for (row++; row && n >= 0; n--)
@@ -56,7 +56,7 @@ static const char *find_cell(const char *row, int n)
     return row ? row + strspn(row, " |") : NULL;
 }
 
-/* Up to the first character that Markdown escapes. */
+/* Compares up to the first character that Markdown escapes. */
 static bool begins_like(const char *cell, const char *text)
 {
     size_t n = strcspn(text, "|\\`*<>[]");
@@ -80,7 +80,7 @@ static void compare_row(const struct weft_sim_case *c, const struct weft_results
     weft_sim_note(w, strtod(find_cell(row, RATE), NULL), e->rate, name, "learning rate");
     weft_sim_note(w, strtod(find_cell(row, LOSS), NULL), e->loss, name, "test loss");
     weft_sim_note(w, strtod(find_cell(row, SEEDS), NULL), (double)e->finished, name, "seeds");
-    weft_sim_note(w, !begins_like(find_cell(row, VERDICT), r->arm[i].found.text), 0, name, "another sentence");
+    weft_sim_note(w, !begins_like(find_cell(row, VERDICT), r->arm[i].found.text), 0, name, "a different sentence");
 }
 
 static enum weft_status compare_markdown(const struct weft_sim_case *c, const struct weft_results *r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare_queue.c - the runs that a queue has trained, the learning rates that it has chosen, and the lines of its
- * ledger, which are read as plain JSON.
+ * compare_queue.c - checks the runs that a queue has trained, the learning rates that it has chosen, and the lines of
+ * its ledger, read as plain JSON.
  */
 #include "simulate/studies.h"
 
@@ -89,7 +89,7 @@ static void compare_line(const struct weft_sim_case *c, const json_t *line, cons
                   "test_loss");
 }
 
-/* The line of a run, if there is one; each run that finished has one, in the order of the runs. */
+/* Returns the first run from i that has a line in the ledger. Finished runs have one, in the order of the runs. */
 static int next_finished(const struct weft_simulation *m, int i)
 {
     const struct weft_sim_trained *run = m->run;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * compare_results.c - what the report concludes of a simulated study: learning rates, means, pairs, intervals, p
- * values, looks, verdicts and their sentences.
+ * compare_results.c - checks the report's conclusions about a simulated study: learning rates, means, pairs, intervals,
+ * p values, looks, verdicts and their sentences.
  */
 #include "report/report.h"
 #include "simulate/studies.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Losses are of the order of 2. */
+/* Losses are about 2. */
 static const double rounding = 1e-9;
 
 struct arm {
@@ -24,7 +24,7 @@ static struct arm arm_at(const struct weft_sim_case *c, const struct weft_result
     return (struct arm){c, &c->expected->arm[i], &r->arm[i]};
 }
 
-/* ---- arms by themselves */
+/* ---- single arms */
 
 static void compare_counts(const struct weft_sim_case *c, const struct weft_results *r)
 {
@@ -75,7 +75,7 @@ static void compare_means(const struct weft_sim_case *c, const struct weft_resul
     weft_sim_report(c, "losses of the arms", &w);
 }
 
-/* ---- arms and the first */
+/* ---- arms and the base */
 
 static void compare_pairs(const struct weft_sim_case *c, const struct weft_results *r)
 {
@@ -141,14 +141,14 @@ static void compare_intervals(const struct weft_sim_case *c, const struct weft_r
 
 /* ---- verdicts */
 
-/* The word that the study has as its known answer, unless the run that failed was trained again. */
+/* Compares with the study's known answers, unless the failed run was trained again. */
 static void compare_verdicts(const struct weft_sim_case *c, const struct weft_results *r)
 {
     struct weft_sim_worst w = {0};
     for (int i = 0; i < c->of->arm_count; i++) {
         struct arm a = arm_at(c, r, i);
         weft_sim_note_text(&w, a.found->found.verdict, a.expected->verdict, a.found->name, "verdict");
-        if (c->of->arm[i].close) /* else the correction for several arms would not show */
+        if (c->of->arm[i].close) /* otherwise the correction for several arms has no visible effect */
             weft_sim_note(&w, a.expected->alone < fabs(a.expected->mean), 1, a.found->name, "resolved alone");
         if (!c->runs->retried)
             weft_sim_note_text(&w, a.found->found.verdict, c->of->arm[i].verdict, a.found->name, "known verdict");
@@ -161,7 +161,7 @@ static void compare_verdicts(const struct weft_sim_case *c, const struct weft_re
     weft_sim_report(c, "verdicts", &w);
 }
 
-/* Numbers are printed with two digits of half the interval. */
+/* Numbers are printed with a precision of two digits of half the interval. */
 static void compare_resolved(const struct arm *a, struct weft_sim_worst *w)
 {
     const struct weft_expected_arm *e = a->expected;

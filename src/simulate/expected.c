@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * expected.c - what queue and report must make of a simulated study, computed from the losses of its runs alone.
+ * expected.c - computes the results that queue and report must give for a simulated study, from the losses of its runs
+ * alone.
  */
 #include "simulate/studies.h"
 
@@ -14,7 +15,7 @@ static bool is_done(const struct weft_sim_study *s, int arm, double rate, int64_
 
 /* ---- learning rates */
 
-/* Chosen by the mean validation loss; a rate with a failed run is ruled out. */
+/* Chooses by the mean validation loss; a rate with a failed run is ruled out. */
 static double choose_rate(const struct weft_sim_study *s, int arm, bool retried)
 {
     double best = NAN, least = INFINITY;
@@ -42,7 +43,7 @@ static bool is_edge(const struct weft_sim_study *s, double rate)
     return s->rate_count && (!below || !above);
 }
 
-/* ---- an arm by itself */
+/* ---- one arm */
 
 /* The mean of n numbers, and their standard deviation; NAN: unknown. */
 static double mean_of(const double *x, int64_t n, double *deviation)
@@ -70,7 +71,7 @@ static void expect_arm(const struct weft_sim_study *s, int arm, bool retried, st
     a->loss = mean_of(loss, a->finished, &a->sd);
 }
 
-/* ---- an arm and the first */
+/* ---- an arm and the base */
 
 /* Over the first n pairs. Without noise, a difference other than 0 has neither interval nor p. */
 static void compare_pairs(const struct weft_sim_study *s, int arm, int64_t n, double level, struct weft_expected *e)
@@ -98,7 +99,7 @@ static void compare_pairs(const struct weft_sim_study *s, int arm, int64_t n, do
                                          : "not resolved";
 }
 
-/* The first look that decides, or else the last whose pairs are complete. */
+/* Finds the first look that decides, or else the last one whose pairs are complete. */
 static void look(const struct weft_sim_study *s, int arm, int64_t complete, struct weft_expected *e)
 {
     struct weft_expected_arm *a = &e->arm[arm];
@@ -146,7 +147,7 @@ static void judge(const struct weft_sim_study *s, int arm, bool retried, struct 
 
 /* ---- the family */
 
-/* Holm: the k-th smallest of m p values, counted from 0, times m - k, and no smaller than those before it. */
+/* Holm: the k-th smallest of m p values, counted from 0, times m - k, and no smaller than the previous ones. */
 static void adjust(const struct weft_sim_study *s, struct weft_expected *e)
 {
     for (int i = 1; i < s->arm_count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * naive.c - Student's t distribution and the levels of looks, computed in the plainest way: by Simpson's rule,
- * bisection and simulation. Room `stats` has the functions that reports use; nothing is shared with them.
+ * naive.c - Student's t distribution and the levels of looks, computed in the simplest way: by Simpson's rule,
+ * bisection and simulation. Reports use the functions of room `stats`, which share nothing with these.
  *
  * With t = sqrt(f) tan(x), the density of t with f degrees of freedom is proportional to cos(x)^(f - 1).
  */
@@ -44,7 +44,7 @@ double weft_naive_limit(double alpha, int64_t freedom)
     return (low + high) / 2;
 }
 
-/* ---- looks: each spends the same part of alpha on studies of equal arms that no look before has ended */
+/* ---- looks: each spends the same part of alpha on studies of equal arms that no earlier look has ended */
 
 enum { STUDIES = 1 << 17 };
 
@@ -54,7 +54,7 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* |t| of a study's first `n` differences. */
+/* Returns |t| of a study's first `n` differences. */
 static double t_of(uint64_t study, int64_t n)
 {
     double sum = 0, squares = 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * once.c - the simulated studies before a study is trained, once for each program and folder of a study.
+ * once.c - runs the simulated studies before a study is trained, once per program and study folder.
  *
- * The record is in the study's folder, which must be writable anyway, and not in a cache of the user: so it needs no
- * home folder and is published with the study. Only the process that has the folder writes it.
+ * The record is in the study's folder, which must be writable anyway, instead of a user cache. So it needs no home
+ * folder and is published with the study. Only the process that owns the folder writes it.
  */
 #include "simulate/simulate.h"
 
 #include <string.h>
 
 struct failure {
-    char text[400]; /* of the first check that failed */
+    char text[400]; /* the first failed check */
 };
 
 static void note(void *context, const struct weft_check *c)
@@ -20,7 +20,7 @@ static void note(void *context, const struct weft_check *c)
         snprintf(f->text, sizeof f->text, "%s: %.3g, limit %.3g; %s", c->name, c->figure, c->limit, c->where);
 }
 
-/* A record that cannot be read does not count. */
+/* An unreadable record does not count. */
 static bool is_recorded(const char *folder, const char *program)
 {
     struct weft_simulated s;
@@ -33,9 +33,10 @@ static bool is_recorded(const char *folder, const char *program)
 
 static enum weft_status conclude(const struct weft_simulated *s, const struct failure *first, bool unsafe)
 {
-    static const char format[] = "%d of %d checks of simulated studies failed, the first of them %s. Queue, ledger or "
-                                 "report of this program do not do what they claim to: run `weft verify --study`, and "
-                                 "install a build that passes, or pass --unsafe";
+    static const char format[] =
+        "%d of %d checks of simulated studies failed, the first of them %s. The queue, ledger or "
+        "report of this program is broken: run `weft verify --study`, and install a build that "
+        "passes, or pass --unsafe";
     if (!s->failed)
         return WEFT_OK;
     if (!unsafe)
@@ -46,7 +47,8 @@ static enum weft_status conclude(const struct weft_simulated *s, const struct fa
 
 enum weft_status weft_simulate_once(const char *folder, bool unsafe, struct weft_simulated *s)
 {
-    static _Thread_local struct weft_simulated known; /* the rungs of a ladder have a folder each */
+    static _Thread_local struct weft_simulated
+        known; /* reused for the rungs of a ladder, each of which has its own folder */
     static _Thread_local struct failure first;
     struct weft_gates report = {.on_check = note, .context = &first};
     char program[65];

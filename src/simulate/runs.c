@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * runs.c - the files that a simulated run leaves in its folder: those of a trained run that queue and report read. The
- * record of its gates and the chain of its log are written by the functions that a trained run uses.
+ * runs.c - writes the files of a simulated run: those files of a trained run that queue and report read. The record of
+ * its gates and the chain of its log are written by the functions that trained runs use.
  */
 #include "base/json.h"
 #include "dnn/dnn.h"
 #include "simulate/studies.h"
 #include "study/queue.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What a run is known by in its files. */
+/* The identity of a run in its files. */
 struct run {
     const struct weft_simulation *of;
     const struct weft_job *job;
@@ -80,7 +80,7 @@ static enum weft_status write_gates(struct run *r)
     return weft_sha256_within(path, 1 << 20, r->gates);
 }
 
-/* One weight that all arms have and one of the arm's own. */
+/* Writes one weight that all arms have, and one of this arm only. */
 static enum weft_status write_initial(const struct run *r)
 {
     const struct weft_sim_study *s = r->of->of;
@@ -110,7 +110,7 @@ struct scores {
     double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
 };
 
-/* With nine digits, as results have them. */
+/* With nine digits, like results. */
 static double accuracy_of(double loss) { return round(0.25 / loss * 1e9) / 1e9; }
 
 static struct scores scores_of(const struct run *r)
@@ -152,7 +152,7 @@ static enum weft_status write_log(struct run *r)
     return whole ? WEFT_OK : FAIL(WEFT_IO, "%s/log.jsonl cannot be written", r->folder);
 }
 
-/* What `weft train --json` prints at the end. */
+/* Writes the final output of `weft train --json`. */
 static enum weft_status write_result(const struct run *r)
 {
     struct scores s = scores_of(r);
@@ -193,7 +193,7 @@ static enum weft_status write_run(struct run *r)
 
 int weft_sim_run(void *simulation, const struct weft_job *job, const char *folder)
 {
-    enum { EXIT_WITH_1 = 1 << 8 }; /* as waitpid gives it */
+    enum { EXIT_WITH_1 = 1 << 8 }; /* as returned by waitpid */
     struct weft_simulation *m = simulation;
     struct run r = {.of = m, .job = job, .folder = folder};
     if (m->count == WEFT_SIM_RUNS) {
@@ -208,10 +208,10 @@ int weft_sim_run(void *simulation, const struct weft_job *job, const char *folde
     return status == WEFT_OK ? 0 : EXIT_WITH_1;
 }
 
-/* ---- lines that are no runs of the plan, with very good scores */
+/* ---- lines that are not runs of the plan, with very good scores */
 
-/* The first is before the run that has its place: of settings that the arm no longer has. The others are of a different
- * program, number of steps, seed or rate. */
+/* The first one precedes the run that it pretends to be and has outdated settings of the arm. The others have a
+ * different program, number of steps, seed or rate. */
 static void make_stray(const struct weft_simulation *m, int i, struct weft_finished *f)
 {
     *f = (struct weft_finished){.lr = WEFT_SIM_RATE,
@@ -236,7 +236,7 @@ static void make_stray(const struct weft_simulation *m, int i, struct weft_finis
     f->lr = i == 6 ? 0.5 : f->lr;
 }
 
-/* Without learning rates to choose from, each arm may have any. */
+/* If the study does not screen learning rates, an arm may have any rate. */
 int weft_sim_count_strays(const struct weft_sim_study *s) { return !s->strays ? 0 : s->rate_count ? 7 : 5; }
 
 enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder, bool before)

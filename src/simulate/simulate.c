@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * simulate.c - a simulated study from its config to its report: planned, saved and run by the code of real studies,
- * with runs that are only written, and then compared with what is expected.
+ * simulate.c - runs a simulated study from config to report: it is planned, saved and run by the code of real studies,
+ * with runs that are only written, and then compared with the expected results.
  */
 #include "simulate/simulate.h"
-#include "report/results.h"
+#include "report/read/results.h"
 #include "simulate/studies.h"
 #include "study/queue.h"
 
@@ -89,7 +89,7 @@ static enum weft_status compare(const struct weft_sim_case *c, const struct weft
     return status;
 }
 
-/* Once through the queue and the report. */
+/* Runs the queue and the report once. */
 static enum weft_status pass(const struct weft_trial *t, struct weft_simulation *m, struct weft_study *study,
                              const char *folder, const double *level)
 {
@@ -128,7 +128,7 @@ static enum weft_status plan_and_pass(const struct weft_trial *t, struct weft_si
     return status;
 }
 
-/* A study that cannot be run or read is also a defect: its error becomes a check that failed. */
+/* A study that cannot be run or read is also a defect: reports its error as a failed check. */
 static enum weft_status report_error(const struct weft_trial *t, const struct weft_sim_study *s,
                                      enum weft_status status)
 {
@@ -141,7 +141,7 @@ static enum weft_status report_error(const struct weft_trial *t, const struct we
     return WEFT_OK;
 }
 
-/* If a run failed, the study continues: the queue trains what is missing. */
+/* If a run failed, the study is continued: the queue trains the missing runs. */
 static enum weft_status simulate(const struct weft_trial *t, const struct weft_sim_study *s, int number,
                                  const char *scratch)
 {

@@ -3,9 +3,9 @@
  * simulate.h - simulated studies with known answers, through the code that runs and reports real studies: the plan, the
  * queue, the ledger, looks, pairing and the report (weft verify --study).
  *
- * Nothing is trained. A run writes the files that a trained run leaves, with losses that are a known function of study,
- * arm, learning rate and seed (studies.c, runs.c). What queue and report make of them is compared with a plain
- * computation from the same function (expected.c, naive.c), which shares no code with queue, statistics and report.
+ * Nothing is trained. A run writes the files of a trained run, with losses that are a known function of study, arm,
+ * learning rate and seed (studies.c, runs.c). The results of queue and report are compared with a plain computation
+ * from the same function (expected.c, naive.c), which shares no code with queue, statistics and report.
  */
 #ifndef WEFT_SIMULATE_H
 #define WEFT_SIMULATE_H
@@ -16,11 +16,11 @@
  * failure of this function. */
 enum weft_status weft_simulate(struct weft_gates *report);
 
-/* The same before a study is trained, once for each program and folder of a study (once.c): not if the folder has a
- * record that this program passed, nor if gates are skipped (weft_gates_skipped); *s then has no checks. WEFT_CHECK: a
- * check failed; the message names the first. `unsafe`: then that is only a notice. Writes nothing. */
+/* Runs weft_simulate before a study is trained, once per program and study folder (once.c). Skips it if the folder has
+ * a record that this program passed, or if gates are skipped (weft_gates_skipped); *s then has no checks. Returns
+ * WEFT_CHECK if a check failed; the message names the first one. `unsafe` turns that into a notice. Writes nothing. */
 enum weft_status weft_simulate_once(const char *folder, bool unsafe, struct weft_simulated *s);
-/* Writes the record into the study's folder if there were checks. Only for the process that has the folder. */
+/* Writes the record into the study's folder if there were checks. Only for the process that owns the folder. */
 enum weft_status weft_simulate_record(const char *folder, const struct weft_simulated *s);
 
 #endif

@@ -2,10 +2,10 @@
  *
  * studies.c - the simulated studies, with their known answers, and the losses of their runs.
  *
- * Seeds differ much more from each other than arms do, so pairs that do not have the same seed show. A test loss
- * depends on the learning rate in another way than a validation loss, so a rate that was not chosen, or was chosen by
- * the test, shows. Of three screening seeds one is an outlier at a rate beside the best: its mean is worse than the
- * best rate's, but its median and each single other seed are better.
+ * Differences between seeds are much larger than between arms, so mismatched pairs are detected. Test and validation
+ * loss depend on the learning rate in different ways, so a rate that was not chosen, or was chosen by the test loss, is
+ * detected. One of three screening seeds is an outlier at the rates next to the best one: their mean is worse than the
+ * best rate's, but their median and each other single seed are better.
  */
 #include "simulate/studies.h"
 
@@ -70,7 +70,7 @@ static const struct weft_sim_study studies[] = {
      .rate = {1e-4, 3e-4, 1e-3, 3e-3},
      .fails = true,
      .failing_arm = 0,
-     .failing_rate = 1e-3, /* this one would be the best of base */
+     .failing_rate = 1e-3, /* otherwise the best rate of base */
      .failing_seed = 2001,
      .trained = 3},
     {.name = "looks, early",
@@ -158,7 +158,7 @@ static const struct weft_sim_study studies[] = {
              {"step4", -0.05, 0.01, 2, "reproduced", .repeats = 3}},
      .first_seed = 1,
      .seeds = 3,
-     .fails = true, /* so that the next queue finds the same config in the ledger, of step2 */
+     .fails = true, /* so that the next queue finds the same config, of step2, in the ledger */
      .failing_arm = 3,
      .failing_seed = 2,
      .screen_seeds = 1,
@@ -193,7 +193,7 @@ const struct weft_sim_study *weft_sim_study_at(int i)
     return i < (int)(sizeof studies / sizeof *studies) ? &studies[i] : NULL;
 }
 
-/* ---- random numbers; those of room `base` are not used */
+/* ---- random numbers, independent of room `base` */
 
 static uint64_t mix(uint64_t x)
 {
@@ -216,7 +216,7 @@ double weft_sim_normal(uint64_t a, uint64_t b, uint64_t c)
 /* Results have nine digits, and losses are between 1 and 10. */
 static double shorten(double x) { return round(x * 1e8) / 1e8; }
 
-/* The arm whose losses these are. */
+/* Returns the arm whose losses an arm has. */
 static int source(const struct weft_sim_study *s, int arm, int64_t seed)
 {
     enum weft_sim_quirk quirk = s->arm[arm].quirk;
@@ -225,7 +225,7 @@ static int source(const struct weft_sim_study *s, int arm, int64_t seed)
     return s->arm[arm].repeats ? s->arm[arm].repeats - 1 : arm;
 }
 
-/* What all arms have in common with this seed. */
+/* The part of the loss that all arms share for this seed. */
 static double of_seed(int64_t seed) { return shorten(2.5 + 0.3 * weft_sim_normal(1, (uint64_t)seed, 0)); }
 
 /* Steps in the grid between a rate and the arm's best; a rate that ties with the best is as good. */
@@ -258,7 +258,7 @@ static double of_screening(const struct weft_sim_study *s, int arm, double rate,
     return 0.1 * off;
 }
 
-/* The best rate by which one is chosen, if the run with it fails. */
+/* A rate that is ruled out by a failed run would otherwise have the smallest loss. */
 double weft_sim_val_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed)
 {
     arm = source(s, arm, seed);

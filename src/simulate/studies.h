@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
- * studies.h - shared by the files of this room: the simulated studies, what is expected of them, and their runs.
+ * studies.h - shared by the files of this room: the simulated studies, their expected results, and their runs.
  */
 #ifndef WEFT_SIMULATED_STUDIES_H
 #define WEFT_SIMULATED_STUDIES_H
 
-#include "check/gate.h"
+#include "check/probe/gate.h"
 #include "study/study.h"
 
 /* ---- the studies (studies.c) */
 
 enum { WEFT_SIM_ARMS = 5, WEFT_SIM_RATES = 5, WEFT_SIM_LOOKS = 3, WEFT_SIM_RUNS = 256 };
 
-/* What else is special about an arm. */
+/* A peculiarity of an arm. */
 enum weft_sim_quirk {
     WEFT_SIM_PLAIN,
     WEFT_SIM_OTHER_SAMPLES, /* its runs read the samples of the next seed */
     WEFT_SIM_SAME_SAMPLES,  /* its second seed reads the samples of its first */
-    WEFT_SIM_OTHER_WEIGHTS, /* its last run began with different values in a weight that the first arm has */
+    WEFT_SIM_OTHER_WEIGHTS, /* its last run began with different values in a weight that the first arm also has */
     WEFT_SIM_NO_EFFECT,     /* it has the scores of the first arm */
     WEFT_SIM_ONE_EQUAL,     /* its first seed has the scores of the first arm */
-    WEFT_SIM_OTHER_BITS,    /* a repeat, the last run of which has different weights */
+    WEFT_SIM_OTHER_BITS,    /* it is a repeat whose last run has different weights */
 };
 
 struct weft_sim_arm {
     const char *name;
-    double effect;       /* difference of the test loss from the first arm, without noise */
+    double effect;       /* difference of the test loss from the first arm's, without noise */
     double noise;        /* standard deviation of that difference between seeds */
     int best;            /* index of the learning rate with the smallest mean validation loss */
     const char *verdict; /* the known answer of the report */
@@ -37,7 +37,7 @@ struct weft_sim_arm {
 
 struct weft_sim_study {
     const char *name;
-    const char *steps; /* of the RA-MLA study, whose arms have the names step0 and so on; NULL: arms differ in width */
+    const char *steps; /* steps of the RA-MLA study, whose arms are named step0 and so on; NULL: arms differ in width */
     int arm_count;
     struct weft_sim_arm arm[WEFT_SIM_ARMS];
     int64_t first_seed, seeds, screen_seeds;
@@ -49,17 +49,17 @@ struct weft_sim_study {
     int failing_arm;
     double failing_rate; /* 0: any */
     int64_t failing_seed;
-    bool strays;     /* its ledger also has lines that are no runs of the plan */
-    int64_t trained; /* judged seeds that are trained until the study ends */
+    bool strays;     /* its ledger also has lines that are not runs of the plan */
+    int64_t trained; /* number of judged seeds that are trained until the study ends */
 };
 
 const struct weft_sim_study *weft_sim_study_at(int i); /* NULL past the last */
-/* A random number with a normal distribution that depends on three integers. */
+/* Returns a normally distributed random number, a function of three integers. */
 double weft_sim_normal(uint64_t a, uint64_t b, uint64_t c);
-/* The losses of a run. */
+/* Return the losses of a run. */
 double weft_sim_test_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed);
 double weft_sim_val_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed);
-/* The learning rate of arms if the study has none to choose from. */
+/* The learning rate of all arms if the study does not screen rates. */
 #define WEFT_SIM_RATE 1e-3
 /* Seeds of screening begin at the first seed plus this, see docs/studies.md. */
 enum { WEFT_SIM_SCREENING = 2000 };
@@ -67,33 +67,34 @@ bool weft_sim_fails(const struct weft_sim_study *s, int arm, double rate, int64_
 
 /* ---- plain statistics (naive.c) */
 
-/* The limit that |t| exceeds with probability alpha, for Student's t. */
+/* Returns the limit that |t| exceeds with probability alpha, for Student's t. */
 double weft_naive_limit(double alpha, int64_t freedom);
-/* The probability that |T| exceeds |t|. */
+/* Returns the probability that |T| exceeds |t|. */
 double weft_naive_beyond(double t, int64_t freedom);
-/* The level of the t test at each of several looks, from simulated studies of equal arms; within a few percent. */
+/* Computes the level of the t test at each look from simulated studies of equal arms, to within a few percent. */
 enum weft_status weft_naive_levels(const int64_t *seeds, int looks, double alpha, double *level);
 
-/* ---- what is expected (expected.c) */
+/* ---- expected results (expected.c) */
 
 struct weft_expected {
-    int64_t seeds; /* judged seeds that are trained so far */
+    int64_t seeds; /* number of judged seeds trained so far */
     int comparisons;
     double level[WEFT_SIM_LOOKS];
     struct weft_expected_arm {
         double rate;
         bool edge;
-        int64_t finished; /* judged runs */
-        double loss, sd;  /* over them */
-        int64_t pairs;    /* compared; 0: none, and nothing below is known */
+        int64_t finished; /* number of finished judged runs */
+        double loss, sd;  /* over these runs */
+        int64_t pairs;    /* number of compared pairs; 0: the fields below are unknown */
         int look;         /* from 1 */
         double mean, pair_sd, over_noise;
         double p, p_holm;   /* NAN: not known */
-        double alone, half; /* half of the interval alone, and for the family; the latter only if there is one look */
+        double alone, half; /* half-widths of the interval alone and for the family; the latter only with one look */
         const char *verdict;
     } arm[WEFT_SIM_ARMS];
 };
-/* After so many judged seeds; `retried`: the run that fails was trained again and has finished. */
+/* Computes the expected results after this number of judged seeds; `retried`: the failing run was trained again and has
+ * finished. */
 void weft_expect(const struct weft_sim_study *s, int64_t seeds, bool retried, const double *level,
                  struct weft_expected *e);
 
@@ -104,21 +105,21 @@ struct weft_sim_trained {
     double rate;
     int64_t seed;
 };
-/* The runs that a queue has started, in this order. */
+/* The runs that a queue has started, in order. */
 struct weft_simulation {
     const struct weft_sim_study *of;
     const struct weft_study *study;
     const char *plan_sha256, *program_sha256;
-    bool retried;     /* the run that fails does not fail any more */
-    int retried_from; /* the number of runs before that */
-    int first, count; /* first: of those of this queue */
+    bool retried;     /* the failing run no longer fails */
+    int retried_from; /* number of runs before `retried` was set */
+    int first, count; /* index of this queue's first run; total number of runs */
     struct weft_sim_trained run[WEFT_SIM_RUNS];
-    enum weft_status status; /* of writing files */
+    enum weft_status status; /* error of writing files */
 };
 struct weft_job;
-/* Writes the files of a run, as a queue wants it (weft_simulate_fn). */
+/* Writes the files of a run in place of training it (weft_simulate_fn). */
 int weft_sim_run(void *simulation, const struct weft_job *job, const char *folder);
-/* Adds lines to the ledger that the report must leave out, before all runs and after them. */
+/* Adds lines to the ledger that the report must leave out, before or after all runs. */
 enum { WEFT_SIM_STRAYS_BEFORE = 1 };
 enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder, bool before);
 int weft_sim_count_strays(const struct weft_sim_study *s);
@@ -133,20 +134,21 @@ struct weft_sim_case {
     const struct weft_expected *stage;    /* [look_count], after the seeds of each look */
     const struct weft_simulation *runs;
 };
-/* Reports a check of this study; `figure` is the largest deviation. */
+/* The largest deviation of a check, its limit, and where it occurred. */
 struct weft_sim_worst {
     double figure, limit;
     char where[160];
 };
+/* Reports a check of this study. */
 void weft_sim_report(const struct weft_sim_case *c, const char *name, const struct weft_sim_worst *w);
-/* Notes a deviation if it is the largest. A difference of two numbers that are NAN is 0. */
+/* Notes a deviation if it is the largest so far. Two NANs do not differ. */
 void weft_sim_note(struct weft_sim_worst *w, double found, double expected, const char *arm, const char *what);
-/* Notes a text that differs. */
+/* Notes a string that differs. */
 void weft_sim_note_text(struct weft_sim_worst *w, const char *found, const char *expected, const char *arm,
                         const char *what);
 
-/* What the queue trained and chose (compare_queue.c), what the report concludes (compare_results.c), and what its files
- * say (compare_files.c). */
+/* Compare with the expected results: the runs and choices of the queue (compare_queue.c), the conclusions of the report
+ * (compare_results.c), and its files (compare_files.c). */
 enum weft_status weft_sim_compare_queue(const struct weft_sim_case *c, const struct weft_study *s, const char *folder);
 void weft_sim_compare_results(const struct weft_sim_case *c, const struct weft_results *r);
 enum weft_status weft_sim_compare_files(const struct weft_sim_case *c, const struct weft_results *r);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * distribution.c - the beta distribution, and what follows from it: Student's t, intervals of rates, power.
+ * distribution.c - the beta distribution, and functions based on it: Student's t, intervals of rates, power.
  *
  * All use the regularised incomplete beta function I_x(a, b), a factor times a continued fraction (Abramowitz and
- * Stegun, 26.5.8). Functions take both x and y = 1 - x, since the smaller one must not be computed by subtraction.
+ * Stegun, 26.5.8). Functions take both x and y = 1 - x, because the smaller one must not be computed by subtraction.
  */
 #include "stats/stats.h"
 
@@ -13,8 +13,8 @@
 
 static const double pi = 3.14159265358979323846, wanted_power = 0.8;
 
-/* The logarithm of gamma(z) / (sqrt(2 pi / z) (z / e)^z), by Stirling's series where that is accurate, and below by
- * gamma(z + 1) = z gamma(z). */
+/* The logarithm of gamma(z) / (sqrt(2 pi / z) (z / e)^z), by Stirling's series for large z, and for smaller
+ * z by gamma(z + 1) = z gamma(z). */
 static double stirling_rest(double z)
 {
     double first = z, product = 1;
@@ -25,7 +25,7 @@ static double stirling_rest(double z)
     return below + (1.0 / 12 - w * (1.0 / 360 - w * (1.0 / 1260 - w * (1.0 / 1680 - w / 1188)))) / z;
 }
 
-/* log(q / p) where d = q - p is known more accurately than q. */
+/* log(q / p), if d = q - p is known more accurately than q. */
 static double log_quotient(double q, double p, double d) { return fabs(d) < p / 2 ? log1p(d / p) : log(q / p); }
 
 /* x^a y^b / B(a, b), without the large logarithms of gamma functions, which would cancel. */
@@ -64,7 +64,7 @@ static double beta_part(double a, double b, double x, double y)
 
 double weft_beta_cdf(double a, double b, double x) { return beta_part(a, b, x, 1 - x); }
 
-/* By bisection, until there is no number in between. */
+/* Bisects until there is no representable number in between. */
 double weft_beta_quantile(double a, double b, double p)
 {
     double low = 0, high = 1, x = 0.5;
@@ -100,9 +100,9 @@ double weft_t_cdf(double t, double freedom)
     return t < 0 ? half : 1 - half;
 }
 
-/* The t > 0 that |T| exceeds with this probability, which is convex in t, so Newton's steps from the left never
- * overshoot; the density of any t distribution is at most 0.399, that of the normal distribution at 0, which gives the
- * start. */
+/* Returns the t > 0 that |T| exceeds with this probability, which is convex in t, so Newton steps from the left never
+ * overshoot. The start follows from the density of any t distribution, which is at most 0.399, the density of the
+ * normal distribution at 0. */
 static double t_limit(double chance, double freedom)
 {
     double t = 1.25 * (1 - chance), step = t;

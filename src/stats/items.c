@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * items.c - the noise of a test set: what other items of the same kind would give for the same models.
+ * items.c - the noise of a test set: how much results would vary with different items of the same kind.
  *
- * A test loss is a ratio: what all items cost together over what all of them weigh (their scored tokens). Its variance
- * is that of the jackknife: how much the ratio changes when an item is left out. Long items count for more, so there
+ * A test loss is a ratio: the total cost of all items over their total weight (their scored tokens). Its variance is
+ * estimated by the jackknife: how much the ratio changes when an item is left out. Long items count for more, so there
  * are fewer degrees of freedom than items: (sum of weights)^2 / (sum of squared weights) - 1, by Kish's effective
- * number (Survey Sampling, 1965). With equal weights both are those of a mean. Between two models the costs are those
- * of the difference, item by item: what makes an item hard for both cancels.
+ * sample size (Survey Sampling, 1965). With equal weights both are the formulas for a mean. To compare two models, the
+ * costs are differences, item by item, so that the difficulty of an item cancels.
  */
 #include "stats/stats.h"
 
@@ -14,7 +14,7 @@
 
 static const struct weft_interval unknown = {NAN, NAN};
 
-/* The jackknife's standard error of the ratio; 0 where all items agree but for rounding. */
+/* The jackknife's standard error of the ratio; 0 if all items agree up to rounding. */
 static double standard_error(const double *cost, const double *weight, int64_t items, double ratio, double all)
 {
     double sum = 0, size = 0, n = (double)items;
@@ -30,13 +30,13 @@ static double standard_error(const double *cost, const double *weight, int64_t i
 static struct weft_interval around(const struct weft_item_noise *n, double factor)
 {
     if (!(n->error > 0 || (n->error == 0 && n->mean == 0)) ||
-        !(n->freedom > 1 - 1e-9)) /* less than two items in effect */
+        !(n->freedom > 1 - 1e-9)) /* effective number of items below two */
         return unknown;
     double half = n->error > 0 ? -weft_t_quantile(WEFT_FAMILY_ALPHA / 2, n->freedom) * factor * n->error : 0;
     return (struct weft_interval){n->mean - half, n->mean + half};
 }
 
-/* Another test set has as much noise again, so the two differ by sqrt(2) times as much. */
+/* Another test set has the same noise, so the difference between the two is sqrt(2) times as noisy. */
 static void fill_in(struct weft_item_noise *n)
 {
     n->interval = around(n, 1);

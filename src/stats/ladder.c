@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder.c - the same two arms at several sizes: how much more compute the base would need for the arm's loss, and
- * whether that grows with size.
+ * ladder.c - compares two arms at several sizes: how much more compute the base would need to reach the arm's loss, and
+ * whether that factor grows with size.
  *
- * The losses over compute C follow E + A C^-a. Both arms have the same irreducible loss E, which is that of the data,
- * but a factor and an exponent each: an exponent of its own is what an arm has whose gain grows or shrinks with size,
- * and one exponent for both would bias exactly that. The base's curve converts a difference of losses at a rung into a
- * factor of compute. Everything is a function of the means over seeds, and its uncertainty is that of leaving out one
- * seed after the other (jackknife, with Student's t), which includes that of the curves.
+ * The losses over compute C follow E + A C^-a. Both arms have the same irreducible loss E, a property of the data, but
+ * separate factors and exponents: if an arm's gain grows or shrinks with size, its exponent differs, and a common
+ * exponent would bias exactly this result. The base's curve converts a difference of losses at a rung into a factor of
+ * compute. All results are functions of the means over seeds. Their uncertainty is estimated by leaving out one seed at
+ * a time (jackknife, with Student's t), which includes the uncertainty of the curves.
  */
 #include "stats/stats.h"
 
@@ -15,16 +15,16 @@
 
 /* ---- the curves */
 
-/* exp(factor - exponent x) above the floor, where x is the logarithm of compute; of base and arm. */
+/* The curves of base and arm: floor + exp(factor - exponent x), where x is the logarithm of compute. */
 enum { FLOOR, FACTOR, EXPONENT = FACTOR + 2, PARAMETERS = EXPONENT + 2 };
 struct curve {
     double at[PARAMETERS];
 };
 
-/* Means over seeds, without one of them if `without` is not negative. */
+/* Means over seeds; average() leaves out seed `without` unless it is negative. */
 struct means {
     int rungs;
-    double x[2][WEFT_MAX_RUNGS], loss[2][WEFT_MAX_RUNGS]; /* of base and arm */
+    double x[2][WEFT_MAX_RUNGS], loss[2][WEFT_MAX_RUNGS]; /* per rung, for base and arm */
 };
 
 static void average(const struct weft_ladder *l, int64_t without, double middle, struct means *m)
@@ -59,7 +59,7 @@ static double sum_squares(const struct means *m, const struct curve *c)
     return sum;
 }
 
-/* Straight lines through the logarithms of what is above a floor. */
+/* Fits straight lines to the logarithms of the losses above a floor. */
 static void draw_lines(const struct means *m, double floor, struct curve *c)
 {
     c->at[FLOOR] = floor;
@@ -79,7 +79,7 @@ static void draw_lines(const struct means *m, double floor, struct curve *c)
     }
 }
 
-/* The best of some floors below all losses. */
+/* Returns the best curve of several floors below all losses. */
 static struct curve begin(const struct means *m)
 {
     double low = INFINITY, high = -INFINITY;
@@ -97,7 +97,7 @@ static struct curve begin(const struct means *m)
     return best;
 }
 
-/* Solves a x = b for a symmetric positive matrix; false: it is not. */
+/* Solves a x = b for a symmetric positive definite matrix; returns false if it is not positive definite. */
 static bool solve(double a[PARAMETERS][PARAMETERS], double b[PARAMETERS])
 {
     for (int i = 0; i < PARAMETERS; i++) {
@@ -118,7 +118,7 @@ static bool solve(double a[PARAMETERS][PARAMETERS], double b[PARAMETERS])
     return true;
 }
 
-/* A step of Gauss and Newton, shortened by damping (Levenberg and Marquardt); false: it cannot be taken. */
+/* Takes a damped Gauss-Newton step (Levenberg-Marquardt); returns false if that is impossible. */
 static bool step(const struct means *m, const struct curve *c, double damping, struct curve *next)
 {
     double square[PARAMETERS][PARAMETERS] = {{0}}, right[PARAMETERS] = {0};
@@ -163,11 +163,11 @@ static struct curve fit(const struct means *m, struct curve c)
     return c;
 }
 
-/* ---- what is asked of it */
+/* ---- results */
 
 enum { TREND = WEFT_MAX_RUNGS, MEAN, ANSWERS };
 
-/* The logarithm of the factor of compute at a rung; NAN if the arm's loss is below what the base can ever reach. */
+/* Returns the logarithm of the compute factor at a rung; NAN if the arm's loss is below any loss the base can reach. */
 static double log_multiplier(const struct means *m, const struct curve *c, int r)
 {
     double above = height(c, 0, m->x[0][r]) + m->loss[1][r] - m->loss[0][r];
@@ -191,7 +191,7 @@ static void answer(const struct means *m, const struct curve *c, double answers[
     answers[MEAN] = y;
 }
 
-/* Student's t on what each seed contributes. */
+/* Student's t on the contributions of the seeds. */
 static struct weft_estimate_of jackknife(const struct weft_ladder *l, double all, const double *without)
 {
     int64_t n = l->seeds;
@@ -212,24 +212,25 @@ static struct weft_estimate_of jackknife(const struct weft_ladder *l, double all
 static enum weft_status check(const struct weft_ladder *l)
 {
     if (l->rungs < WEFT_LEAST_RUNGS || l->rungs > WEFT_MAX_RUNGS)
-        return FAIL(WEFT_INVALID, "a ladder of %d rungs: give %d to %d", l->rungs, WEFT_LEAST_RUNGS, WEFT_MAX_RUNGS);
+        return FAIL(WEFT_INVALID, "a ladder of %d rungs: expected %d to %d", l->rungs, WEFT_LEAST_RUNGS,
+                    WEFT_MAX_RUNGS);
     if (l->seeds < WEFT_LEAST_SEEDS || l->seeds > WEFT_LADDER_SEEDS)
-        return FAIL(WEFT_INVALID, "a ladder of %lld seeds: give %d to %d", (long long)l->seeds, WEFT_LEAST_SEEDS,
+        return FAIL(WEFT_INVALID, "a ladder of %lld seeds: expected %d to %d", (long long)l->seeds, WEFT_LEAST_SEEDS,
                     WEFT_LADDER_SEEDS);
     for (int r = 0; r < l->rungs; r++) {
         if (!(l->base_compute[r] > 0) || !(l->arm_compute[r] > 0) ||
             (r && l->base_compute[r] <= l->base_compute[r - 1]))
-            return FAIL(WEFT_INVALID, "rung %d has compute %g, and the one before %g: each must be larger", r + 1,
-                        l->base_compute[r], r ? l->base_compute[r - 1] : 0);
+            return FAIL(WEFT_INVALID,
+                        "rung %d has compute %g, and the previous rung %g: compute must be positive and ascending",
+                        r + 1, l->base_compute[r], r ? l->base_compute[r - 1] : 0);
         for (int64_t i = 0; i < l->seeds; i++)
             if (!isfinite(l->base[r * l->seeds + i]) || !isfinite(l->arm[r * l->seeds + i]))
-                return FAIL(WEFT_INVALID, "rung %d, seed number %lld has a loss that is not finite", r + 1,
-                            (long long)i + 1);
+                return FAIL(WEFT_INVALID, "rung %d, seed number %lld has a non-finite loss", r + 1, (long long)i + 1);
     }
     return WEFT_OK;
 }
 
-/* The largest rung of the base, from the smaller ones. */
+/* Predicts the base's largest rung from the smaller ones. */
 static double predict(const struct means *m)
 {
     struct means fewer = *m;
@@ -254,7 +255,7 @@ enum weft_status weft_ladder(struct weft_ladder *l)
     struct means m, fewer;
     TRY(check(l));
     for (int r = 0; r < l->rungs; r++)
-        middle += log(l->base_compute[r]) / l->rungs; /* so that powers stay near 1 */
+        middle += log(l->base_compute[r]) / l->rungs; /* keeps powers near 1 */
     average(l, -1, middle, &m);
     struct curve c = fit(&m, begin(&m));
     answer(&m, &c, all);

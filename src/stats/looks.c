@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * looks.c - several looks at one study: who looks after 3 seeds and, if nothing is decided, again after 5, finds a
- * difference between equal arms more often than one who looks once. So each look has a stricter level, such that all of
- * them together err in alpha.
+ * looks.c - computes the levels of several looks at a study. A study that is tested after 3 seeds and, if undecided,
+ * again after 5 finds differences between equal arms more often than with a single test. So each look has a stricter
+ * level, such that the total error probability is alpha.
  *
- * Every look spends the same share of alpha (the error spending of Lan and DeMets, Biometrika 70, 1983, in equal
- * parts). The test is Student's t at every look, whose looks depend on one another in a way that no normal
- * approximation meets at 3 seeds; so the limits are those of simulated studies of equal arms, with random numbers that
- * are always the same.
+ * Every look spends the same fraction of alpha (the error spending of Lan and DeMets, Biometrika 70, 1983, in equal
+ * parts). Every look is a t test. No normal approximation describes the dependence between looks at 3 seeds, so the
+ * limits come from simulated studies of equal arms, with fixed random numbers.
  */
 #include "stats/stats.h"
 
@@ -18,11 +17,11 @@
 enum { MOST_STUDIES = 1 << 20, LEAST_STUDIES = 1 << 17, TILE = 1 << 12, DRAWS = 1 << 26 };
 
 struct studies {
-    int64_t count, longest; /* seeds of the last look */
-    int64_t from, to;       /* seeds before this look, and at it */
-    double limit;           /* of the look before; studies beyond it have ended */
-    double *mean, *squares; /* of each study, over the seeds so far */
-    double *t;              /* the absolute value at this look; -1: it ended before */
+    int64_t count, longest; /* number of studies; seeds of the last look */
+    int64_t from, to;       /* number of seeds before this look, and at it */
+    double limit;           /* limit of the previous look; studies beyond it have ended */
+    double *mean, *squares; /* by study, over the seeds so far */
+    double *t;              /* by study: |t| at this look; -1: ended before */
     uint64_t key;
 };
 
@@ -54,7 +53,7 @@ static int from_large(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The value that `beyond` studies exceed. None lower than `least` can be it. */
+/* Returns the value that `beyond` studies exceed, which must be at least `least`. */
 static double find_limit(const struct studies *s, int64_t beyond, double least, double *large)
 {
     int64_t n = 0;
@@ -75,7 +74,7 @@ static void simulate(struct studies *s, struct weft_looks *l, double alpha, doub
         s->from = s->to;
         s->to = l->seeds[k];
         weft_parallel(weft_div_up(s->count, TILE), extend_tile, s);
-        /* Whoever is beyond the limit now was beyond some limit by now. */
+        /* A study beyond this limit ends now or has ended before, so at most share * (k + 1) of all studies are. */
         s->limit = find_limit(s, spend - spent, -0.99 * weft_t_quantile(share * (k + 1) / 2, freedom), large);
         l->alpha[k] = weft_t_beyond(s->limit, freedom);
     }
@@ -84,18 +83,18 @@ static void simulate(struct studies *s, struct weft_looks *l, double alpha, doub
 static enum weft_status check(const struct weft_looks *l)
 {
     if (l->comparisons < 1 || l->count < 1 || l->count > WEFT_MAX_LOOKS)
-        return FAIL(WEFT_INVALID, "%lld comparisons at %d looks: give at least one, and at most %d looks",
+        return FAIL(WEFT_INVALID, "%lld comparisons at %d looks: expected at least one of each, and at most %d looks",
                     (long long)l->comparisons, l->count, WEFT_MAX_LOOKS);
     for (int k = 0; k < l->count; k++)
         if (l->seeds[k] < (k ? l->seeds[k - 1] + 1 : l->count > 1 ? WEFT_LEAST_SEEDS : 1))
             return FAIL(WEFT_INVALID,
-                        "look %d is after %lld seeds: the first needs at least %d, and each more than "
-                        "the one before",
+                        "look %d is after %lld seeds: the first look needs at least %d, and each look more than "
+                        "the previous one",
                         k + 1, (long long)l->seeds[k], WEFT_LEAST_SEEDS);
     return WEFT_OK;
 }
 
-/* A report is read several times: the levels that were found last are not simulated again. */
+/* A report is read several times: the latest levels are remembered instead of simulated again. */
 static bool recall(const struct weft_looks *known, struct weft_looks *l)
 {
     bool same = known->comparisons == l->comparisons && known->count == l->count &&

@@ -3,7 +3,8 @@
  * stats.c - compares arms of a study with a base, paired by seed.
  *
  * Runs with the same seed share initial weights and the order of data, so part of the noise cancels in the differences;
- * the t test is applied to these. The noise is estimated from few numbers, hence the t and not the normal distribution.
+ * the t test is applied to these. The noise is estimated from few values, hence the t instead of the normal
+ * distribution.
  */
 #include "stats/stats.h"
 
@@ -30,7 +31,7 @@ static enum weft_status check(const struct weft_comparison *c)
     return WEFT_OK;
 }
 
-/* The mean of x - less, and the sum of the squared deviations from it. Without `less`: of x. */
+/* The mean of x - less (of x if `less` is NULL), and the sum of squared deviations from it. */
 static double squares(const double *x, const double *less, int64_t n, double *mean)
 {
     double sum = 0;
@@ -76,8 +77,8 @@ static double t_test(const struct weft_comparison *c)
 
 /* ---- the family */
 
-/* First each p is multiplied by its factor, then made at least as large as those of all smaller p; taking a maximum
- * twice changes nothing, so one array is enough. */
+/* First multiplies each p by its factor, then takes the maximum over all smaller p. Taking a maximum twice changes
+ * nothing, so one array is enough. */
 static void holm(struct weft_comparison *family, int64_t count, int64_t planned)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -121,9 +122,9 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Percentiles of resampled means are too narrow for few seeds: they follow the normal distribution with the standard
- * deviation of a population. Wider percentiles correct that, by the ratio to t (Hesterberg, What Teachers Should Know
- * About the Bootstrap, The American Statistician 69, 2015). */
+/* For few seeds, percentiles of resampled means give too narrow an interval: they follow the normal distribution with
+ * the standard deviation of a population. Wider percentiles correct that, by the ratio to t (Hesterberg, What Teachers
+ * Should Know About the Bootstrap, The American Statistician 69, 2015). */
 struct weft_interval weft_bootstrap(const struct weft_comparison *c)
 {
     if (c->seeds < WEFT_BOOTSTRAP_SEEDS || !noise_is_known(c))
@@ -140,6 +141,6 @@ struct weft_interval weft_bootstrap(const struct weft_comparison *c)
     }
     qsort(means, RESAMPLES, sizeof *means, by_size);
     double limit = -weft_t_quantile(WEFT_FAMILY_ALPHA / 2, n - 1) * sqrt(n / (n - 1));
-    int out = (int)(erfc(limit / sqrt(2)) / 2 * (RESAMPLES + 1)); /* means outside the interval, on either side */
+    int out = (int)(erfc(limit / sqrt(2)) / 2 * (RESAMPLES + 1)); /* means outside the interval on each side */
     return (struct weft_interval){means[out], means[RESAMPLES - 1 - out]};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * arms.c - a study's arms from a text: "dot: geom=dot | w2: geom=w2 spread=full", or from the steps of the source
- * study, "0,1,2,3,4,5".
+ * arms.c - parses a study's arms, "dot: geom=dot | w2: geom=w2 spread=full", or the steps of the RA-MLA study,
+ * "0,1,2,3,4,5".
  */
 #include "study/arms.h"
 
@@ -10,7 +10,7 @@
 
 enum { LONGEST_NAME = 63 };
 
-/* Cuts out the text before `stop`, or all that is left, without the spaces around it. NULL: nothing is left. */
+/* Cuts out the text before `stop`, or the rest, without surrounding spaces. NULL: nothing is left. */
 static char *cut(char **rest, char stop)
 {
     char *from = *rest, *to;
@@ -31,8 +31,8 @@ static enum weft_status add(struct weft_study *s, const char *where, const char 
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     if (!*name || name[strspn(name, letters)] || strlen(name) > LONGEST_NAME)
         return FAIL(WEFT_INVALID,
-                    "%sarm %d has the name \"%s\": give 1 to %d letters, digits, - and _ before the colon", where,
-                    s->arm_count + 1, name, LONGEST_NAME);
+                    "%sarm %d has the invalid name \"%s\": expected 1 to %d letters, digits, - and _ before the colon",
+                    where, s->arm_count + 1, name, LONGEST_NAME);
     for (int i = 0; i < s->arm_count; i++)
         if (strcmp(s->arm[i].name, name) == 0)
             return FAIL(WEFT_INVALID, "%stwo arms have the name %s", where, name);
@@ -50,7 +50,7 @@ static enum weft_status add(struct weft_study *s, const char *where, const char 
 
 /* ---- "name: setting setting | name: ..." */
 
-/* The settings with one space between each. */
+/* Copies the settings, separated by one space. */
 static enum weft_status tidy(const char *where, const char *name, char *settings)
 {
     char *to = settings;
@@ -89,7 +89,7 @@ static enum weft_status read_arms(struct weft_study *s, const char *where, char 
 
 static const struct step {
     const char *settings;
-    int again; /* the step whose model it trains again; -1: none */
+    int again; /* the step whose model it repeats; -1: none */
 } steps[] = {
     {"m1=no m2=no m3=no", -1},    {"m1=yes m2=no m3=no", -1}, {"m1=yes m2=yes m3=no", -1},
     {"m1=yes m2=yes m3=yes", -1}, {"m1=yes m2=yes m3=no", 2}, {"m1=yes m2=yes m3=yes", 3},
@@ -101,15 +101,15 @@ static enum weft_status add_step(struct weft_study *s, const char *where, const 
     char name[16], again[16];
     int n = text[0] - '0', repeats = -1;
     if (n < 0 || n >= STEPS || text[1])
-        return FAIL(WEFT_INVALID, "%sthere is no step \"%s\": give numbers from 0 to %d, separated by commas", where,
-                    text, STEPS - 1);
+        return FAIL(WEFT_INVALID, "%sthere is no step \"%s\": expected numbers from 0 to %d, separated by commas",
+                    where, text, STEPS - 1);
     snprintf(name, sizeof name, "step%d", n);
     snprintf(again, sizeof again, "step%d", steps[n].again);
     for (int i = 0; i < s->arm_count; i++)
         if (strcmp(s->arm[i].name, again) == 0)
             repeats = i;
     if (steps[n].again >= 0 && repeats < 0)
-        return FAIL(WEFT_INVALID, "%sstep %d repeats step %d: put that before it", where, n, steps[n].again);
+        return FAIL(WEFT_INVALID, "%sstep %d repeats step %d, which must precede it", where, n, steps[n].again);
     TRY(add(s, where, name, steps[n].settings, repeats));
     return WEFT_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * arms.h - shared by the files that read a study: names and settings of its arms (arms.c), and settings without effect
- * (effect.c).
+ * arms.h - names and settings of a study's arms (arms.c), and settings without effect (effect.c): shared by the files
+ * that read a study.
  */
 #ifndef WEFT_ARMS_H
 #define WEFT_ARMS_H

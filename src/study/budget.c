@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * budget.c - the number of steps that fits into a time.
+ * budget.c - fixes the number of steps that fits into a time.
  *
- * It is fixed once, with the plan, and the same for all arms: study.json records it together with a hash of the plan
- * that it was fixed for. Whoever continues the study reads it there, on whatever machine.
+ * The number is fixed once, with the plan, for all arms: study.json records it together with a hash of the plan. A
+ * study that is continued, on any machine, reads it there.
  */
 #include "base/fields.h"
 #include "study/study.h"
@@ -13,21 +13,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* All arms have as many as the first: they are compared after the same number. */
+/* All arms must have the first arm's number of steps: they are compared after the same number. */
 static enum weft_status check_steps(const struct weft_study *s)
 {
     for (int i = 1; i < s->arm_count; i++)
         if (s->arm[i].recipe.steps != s->arm[0].recipe.steps)
             return FAIL(WEFT_INVALID,
-                        "a budget fixes one number of steps for all arms, and arm %s has steps=%" PRId64
-                        " where arm %s has %" PRId64 ": remove one of these settings",
+                        "a budget fixes one number of steps for all arms, but arm %s has steps=%" PRId64
+                        " and arm %s has %" PRId64 ": remove one of these settings",
                         s->arm[i].name, s->arm[i].recipe.steps, s->arm[0].name, s->arm[0].recipe.steps);
     return WEFT_OK;
 }
 
 /* ---- the number in a folder */
 
-/* 0: the folder has no plan, or one with another budget or of another study. */
+/* Reads the number of steps from the folder's plan; 0: no plan, or one of a different budget or study. */
 static enum weft_status read_number(const struct weft_study *s, const char *path, int64_t *steps)
 {
     json_t *study;
@@ -70,13 +70,13 @@ static enum weft_status choose_number(const struct weft_study *s, const struct w
     if (!fits)
         return FAIL(WEFT_INVALID,
                     "not one step of every run fits into a budget of %g minutes: %" PRId64
-                    " runs with one step and their scoring take about %.0f. Give more, or fewer seeds or arms, or a "
-                    "smaller eval_samples",
+                    " runs with one step and their scoring take about %.0f. Increase the budget, or use fewer seeds or "
+                    "arms, or a smaller eval_samples",
                     s->budget, weft_study_runs(s), ceil(weft_study_seconds(s, e, 1) / 60));
     return WEFT_OK;
 }
 
-/* Warming up keeps its share. */
+/* The warm-up keeps its fraction of the steps. */
 static enum weft_status set_steps(struct weft_arm *arm, int64_t steps)
 {
     const struct weft_recipe *r = &arm->recipe;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * effect.c - refuses mistakes in a study's config: a setting that no arm uses, two arms that are the same model trained
- * the same way (unless one repeats the other), and arms that would see different data than the first. A .config has
- * every symbol that exists, so a setting at its default is never refused, nor one that at least one arm uses.
+ * effect.c - rejects mistakes in a study's config: a setting that no arm uses, two arms that are the same model trained
+ * the same way (unless one repeats the other), and arms that would see data different from the first arm's. A .config
+ * has every symbol that exists, so a setting at its default is always accepted, as is one that at least one arm uses.
  */
 #define _GNU_SOURCE
 #include "study/arms.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This setting among those of the arm. */
+/* Finds this setting among the arm's settings. */
 static const struct weft_setting *find(const struct weft_arm *arm, const struct weft_setting *setting)
 {
     for (int i = 0; i < arm->settings.count; i++)
@@ -19,7 +19,7 @@ static const struct weft_setting *find(const struct weft_arm *arm, const struct 
     return NULL;
 }
 
-/* The last setting of this option, which is the one that counts. */
+/* Finds the last setting of this option, which is the one that counts. */
 static const struct weft_setting *last(const struct weft_arm *arm, const char *name)
 {
     const struct weft_setting *found = NULL;
@@ -29,7 +29,7 @@ static const struct weft_setting *last(const struct weft_arm *arm, const char *n
     return found;
 }
 
-/* "pos is learned", or all values that the arms have: "pos is learned or alibi". `condition` begins with the name. */
+/* Writes "pos is learned", or all values of the arms: "pos is learned or alibi". `condition` begins with the name. */
 static void describe_values(const struct weft_study *s, const char *condition, char *text, size_t size)
 {
     char name[128], seen[8][WEFT_MAX_VALUE], room[WEFT_MAX_VALUE];
@@ -57,15 +57,14 @@ static enum weft_status refuse(const struct weft_study *s, const struct weft_set
     weft_setting_where(setting, where, sizeof where);
     weft_setting_text(lack->opt, setting, text, sizeof text);
     if (!*lack->needs)
-        return FAIL(WEFT_INVALID, "%s%s has no effect in any arm: every arm sets another value; remove it", where,
-                    text);
+        return FAIL(WEFT_INVALID, "%s%s has no effect: every arm sets its own value; remove it", where, text);
     describe_values(s, lack->needs, values, sizeof values);
     return FAIL(WEFT_INVALID,
-                "%s%s has no effect in any arm: it needs %s, but %s; remove it, keep it at %s, or set that", where,
-                text, lack->needs, values, *lack->opt->initial ? lack->opt->initial : "\"\"");
+                "%s%s has no effect in any arm: it needs %s, but %s; remove it, keep it at %s, or change the latter",
+                where, text, lack->needs, values, *lack->opt->initial ? lack->opt->initial : "\"\"");
 }
 
-/* Whether at least one arm has this value and uses it. */
+/* Returns whether at least one arm has this value and uses it. */
 static enum weft_status check_setting(const struct weft_study *s, const struct weft_setting *setting)
 {
     struct weft_unused lack, why = {0};
@@ -82,7 +81,7 @@ static enum weft_status check_setting(const struct weft_study *s, const struct w
     return refuse(s, setting, &why);
 }
 
-/* The learning rates of the study override those of the arms. */
+/* Refuses lr in an arm if the study's learning rates override it. */
 static enum weft_status check_rates(const struct weft_study *s)
 {
     char where[512];
@@ -105,7 +104,7 @@ static enum weft_status check_alike(const struct weft_study *s, const char *name
         const char *value = weft_settings_value(&s->arm[i].settings, name, room);
         if (!base || !value || strcmp(base, value) != 0)
             return FAIL(WEFT_INVALID,
-                        "%sarm %s has %s=%s and arm %s has %s: they would see different data, and their losses could "
+                        "%sarm %s has %s=%s and arm %s has %s: they would see different data, so their losses could "
                         "not be compared; set it for all arms",
                         weft_study_where(s, "arms", where, sizeof where), s->arm[i].name, name, value ? value : "none",
                         s->arm[0].name, base ? base : "none");
@@ -115,7 +114,7 @@ static enum weft_status check_alike(const struct weft_study *s, const char *name
 
 static int64_t sample_tokens(const struct weft_arm *arm) { return arm->recipe.task->length(arm->recipe.task_options); }
 
-/* All arms see the same samples of the same task. */
+/* Checks that all arms see the same samples of the same task. */
 static enum weft_status check_data(const struct weft_study *s)
 {
     static const char *const names[] = {"seed", "task", "vocab", "eval_samples"};

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * estimate.c - whether a study can run on this machine, and how long it would take.
+ * estimate.c - estimates whether a study can run on this machine, and how long it would take.
  *
- * If the data exist and the model is not large, a few steps of every arm are timed. Otherwise a run is assumed to reach
- * half of the speed of large matrix products, as large models do; small ones reach less.
+ * If the data exists and the model is not large, a few steps of every arm are timed. Otherwise a run is assumed to
+ * reach half of the speed of large matmuls, as large models do; small ones reach less.
  */
 #include "bench/bench.h"
+#include "dnn/dnn.h"
 #include "study/study.h"
+#include "train/learner.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define SHARE_OF_ENGINE 0.5
-#define LONG_STEP 2.0    /* seconds; two of them are taken */
-#define TIMED 0.25       /* seconds of steps, at least */
-#define MANY_WEIGHTS 2e7 /* more take long to set up and to train a step */
+#define LONG_STEP 2.0    /* seconds; longer steps are not timed, because that takes at least two of them */
+#define TIMED 0.25       /* minimum time of timed steps in seconds */
+#define MANY_WEIGHTS 2e7 /* larger models take long to create and to train for a step */
 #define STARTING 0.3     /* seconds, including saving at the end */
 
 /* ---- memory */
@@ -40,7 +42,7 @@ static void note(struct weft_estimate *e, const struct weft_arm *arm)
     weft_error_clear();
 }
 
-/* As many parallel runs as there are cores and memory for; on other computers, as many as the study allows. */
+/* As many concurrent runs as cores and memory allow; on different hosts, as many as the study allows. */
 static void choose_slots(const struct weft_study *s, bool elsewhere, struct weft_estimate *e)
 {
     int64_t cores = weft_threads(), bytes = weft_available_bytes(), runs = weft_study_runs(s);
@@ -76,6 +78,7 @@ static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
 {
     struct weft_nn *model = NULL;
     struct weft_learner *t = NULL;
+    weft_dnn_note_speed(arm->spec.compute);
     enum weft_status status = weft_nn_create(&model, &arm->spec);
     if (status == WEFT_OK)
         status = weft_nn_init(model);
@@ -88,7 +91,8 @@ static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
     return status;
 }
 
-/* A run: its steps and its evaluations; evaluating a sample takes a third of the time of training on it. */
+/* Returns the seconds of a run, its steps and its evaluations; evaluating a sample takes a third of the time of
+ * training on it. */
 static double time_run(const struct weft_arm *arm, int64_t steps)
 {
     const struct weft_recipe *r = &arm->recipe;

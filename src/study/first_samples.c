@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
- * first_samples.c - compares, before a study trains, the samples that runs of different arms with the same seed read.
+ * first_samples.c - compares, before a study trains, the samples that runs of different arms read with the same seed.
  *
- * The samples come from the model and recipe that a run's config gives, with the functions that training uses. So a
- * difference that the configs do not show, such as a seed that is wrong for one arm, is found before training and not
- * only by the report, which compares the hashes of all samples that runs have read (report/pairing.c).
+ * The samples come from the model and recipe of a run's config, by the functions that training uses. So a difference
+ * that the configs do not show, such as a wrong seed in one arm, is found before training and not only by the report,
+ * which compares the hashes of all samples that runs have read (report/read/pairing.c).
  */
 #include "study/study.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs compared at most, beside those of the first seed: each opens its data. */
+/* Maximum number of compared runs in addition to the first seed's: each opens its data. */
 enum { MOST_RUNS = 64, LEAST_TRAINING = 8, MOST_TRAINING = 64, HELD_OUT = 8 };
 
 /* The samples of one run. */
 struct reading {
     const struct weft_arm_twin *run;
-    int64_t training, validation, test; /* numbers of samples */
-    int32_t *memory;                    /* of one sample: tokens, then targets */
-    char (*sha256)[65];                 /* of every sample: training, validation, test */
+    int64_t training, validation, test; /* number of samples of each kind */
+    int32_t *memory;                    /* buffer for one sample: tokens, then targets */
+    char (*sha256)[65];                 /* hash of every sample: training, validation, test */
 };
 
 static int64_t count_samples(const struct reading *r) { return r->training + r->validation + r->test; }
@@ -47,7 +47,7 @@ static enum weft_status hash_samples(struct reading *r)
     return recipe->task->failure ? recipe->task->failure(recipe->task_options) : WEFT_OK;
 }
 
-/* `training` is the number of samples to read of those that train. Free memory and sha256 also after a failure. */
+/* `training` is the number of training samples to read. Free memory and sha256 also after a failure. */
 static enum weft_status read_samples(struct reading *r, struct weft_arm_twin *run, int64_t training)
 {
     struct weft_recipe *recipe = &run->recipe;
@@ -84,15 +84,15 @@ static void release(struct reading *r)
 /* ---- comparing */
 
 #define ADVICE                                                                                                         \
-    "Arms with different samples cannot be compared seed by seed: give both the same data, vocabulary and task "       \
-    "settings. If they have these, samples of this task depend on the model. With --unsafe both are trained, and "     \
-    "the report has no verdict (not paired)"
+    "Arms with different samples cannot be compared seed by seed: set the same data, vocabulary and task settings "    \
+    "for both. If they already have these, samples of this task depend on the model. With --unsafe both are "          \
+    "trained, and the report has no verdict (not paired)"
 
 static enum weft_status refuse(const struct weft_study *s, const struct weft_study_run *run, const char *kind,
                                int64_t index)
 {
     return FAIL(WEFT_CHECK,
-                "the first samples of arm %s are not those of arm %s: with seed %lld, sample %s %lld differs. " ADVICE,
+                "the first samples of arms %s and %s differ: with seed %lld, sample %s %lld differs. " ADVICE,
                 s->arm[run->arm].name, s->arm[0].name, (long long)run->seed, kind, (long long)index);
 }
 
@@ -100,12 +100,11 @@ static enum weft_status compare(const struct weft_study *s, const struct weft_st
                                 const struct reading *base)
 {
     if (a->validation != base->validation || a->test != base->test)
-        return FAIL(
-            WEFT_CHECK,
-            "the first samples of arm %s are not those of arm %s: it has %lld samples of validation and %lld of "
-            "the test, not %lld and %lld. " ADVICE,
-            s->arm[run->arm].name, s->arm[0].name, (long long)a->validation, (long long)a->test,
-            (long long)base->validation, (long long)base->test);
+        return FAIL(WEFT_CHECK,
+                    "the first samples of arms %s and %s differ: the first has %lld validation samples and %lld test "
+                    "samples, not %lld and %lld. " ADVICE,
+                    s->arm[run->arm].name, s->arm[0].name, (long long)a->validation, (long long)a->test,
+                    (long long)base->validation, (long long)base->test);
     int64_t validation = base->training, test = validation + base->validation;
     for (int64_t i = 0; i < count_samples(base); i++)
         if (strcmp(a->sha256[i], base->sha256[i]) != 0)
@@ -115,24 +114,22 @@ static enum weft_status compare(const struct weft_study *s, const struct weft_st
     return WEFT_OK;
 }
 
-/* Whether runs of the arm are compared with runs of the first arm that have the same seed. */
-static bool is_paired(const struct weft_study *s, int arm)
+bool weft_study_is_paired(const struct weft_study *s, int arm)
 {
     return s->arm[arm].repeats < 0 || s->repeat_seeds == WEFT_REPEAT_SAME;
 }
 
-/* The arm's run of the seed number `seed`, counted from 0, with the seed that the first arm has. */
+/* The arm's run with the first arm's seed number `seed`, counted from 0. */
 static enum weft_status compare_arm(const struct weft_study *s, int arm, int64_t seed, const struct reading *base)
 {
     struct reading r;
     int64_t first = weft_study_screening(s) + seed * s->arm_count;
     struct weft_study_run run = weft_study_run_at(s, first + arm), of_base = weft_study_run_at(s, first);
     if (run.seed != of_base.seed)
-        return FAIL(
-            WEFT_CHECK,
-            "the first samples of arm %s are not those of arm %s: run %lld has seed %lld, not %lld. This is a defect "
-            "of Weft: please report it",
-            s->arm[arm].name, s->arm[0].name, (long long)seed, (long long)run.seed, (long long)of_base.seed);
+        return FAIL(WEFT_CHECK,
+                    "the first samples of arms %s and %s differ: run %lld has seed %lld, not %lld. This is a "
+                    "bug in Weft: please report it",
+                    s->arm[arm].name, s->arm[0].name, (long long)seed, (long long)run.seed, (long long)of_base.seed);
     enum weft_status status = read_run(s, &run, base->training, &r);
     if (status == WEFT_OK)
         status = compare(s, &run, &r, base);
@@ -158,33 +155,15 @@ static enum weft_status compare_seed(const struct weft_study *s, int64_t seed, s
     if (status == WEFT_OK && seed == 0)
         hash_all(&base, found->sha256);
     for (int i = 1; i < s->arm_count && status == WEFT_OK; i++)
-        if (is_paired(s, i))
+        if (weft_study_is_paired(s, i))
             status = compare_arm(s, i, seed, &base);
     release(&base);
     return status;
 }
 
-/* ---- how many samples runs read */
-
-static int64_t count_read(const struct weft_arm *arm)
+int64_t weft_arm_samples(const struct weft_arm *arm)
 {
     return arm->recipe.steps * arm->recipe.micro_batches * arm->spec.batch;
-}
-
-/* Such arms are legitimate: the report says that they are not paired, and here it is said before they are trained. */
-static void note_numbers(const struct weft_study *s)
-{
-    char key[160];
-    for (int i = 1; i < s->arm_count; i++) {
-        snprintf(key, sizeof key, "not paired: %.63s", s->arm[i].name);
-        if (is_paired(s, i) && count_read(&s->arm[i]) != count_read(&s->arm[0]))
-            weft_note_once(key,
-                           "arm %s will not be paired with arm %s: it is trained on %lld samples, not %lld. The report "
-                           "will have no verdict for it (not paired). Give both arms the same product of steps, batch "
-                           "and micro_batches to compare them seed by seed",
-                           s->arm[i].name, s->arm[0].name, (long long)count_read(&s->arm[i]),
-                           (long long)count_read(&s->arm[0]));
-    }
 }
 
 enum weft_status weft_study_first_samples(const struct weft_study *s, struct weft_first_samples *found)
@@ -192,7 +171,6 @@ enum weft_status weft_study_first_samples(const struct weft_study *s, struct wef
     int64_t batch = s->arm[0].recipe.micro_batches * s->arm[0].spec.batch;
     *found = (struct weft_first_samples){.training = weft_max(LEAST_TRAINING, weft_min(MOST_TRAINING, batch))};
     int64_t seeds = weft_min(s->seeds, weft_max(1, MOST_RUNS / s->arm_count));
-    note_numbers(s);
     for (; found->seeds < seeds; found->seeds++)
         TRY(compare_seed(s, found->seeds, found));
     return WEFT_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder.c - the rungs of a ladder from the study's option "layers=2 width=32 | layers=2 width=48 | ...".
+ * ladder.c - parses the rungs of a ladder from the study's option "layers=2 width=32 | layers=2 width=48 | ...".
  */
 #include "study/ladder.h"
 
@@ -34,7 +34,7 @@ static enum weft_status add_words(struct weft_rung *rung, const char *where, int
     return WEFT_OK;
 }
 
-/* Tokens in proportion to weights, as one would train for real (Hoffmann et al. 2022). */
+/* Sets the number of tokens in proportion to the parameters, as for compute-optimal training (Hoffmann et al. 2022). */
 static enum weft_status grow_steps(struct weft_rung *rung, const struct weft_rung *first, const char *path)
 {
     TRY(weft_study_plan(&rung->study));
@@ -73,7 +73,8 @@ static enum weft_status read_rungs(struct weft_study_ladder *l, const struct wef
         return FAIL(WEFT_INVALID, "looks=%s: the rungs of a ladder are compared over the same seeds: set seeds instead",
                     s->looks_text);
     if (s->budget != 0)
-        return FAIL(WEFT_INVALID, "budget=%g: the steps of a ladder's rungs follow their weights: set steps instead",
+        return FAIL(WEFT_INVALID,
+                    "budget=%g: the steps of a ladder's rungs follow from their parameters: set steps instead",
                     s->budget);
     char where[512], *rest, *text = strdup(s->ladder_text);
     enum weft_status status = text ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a ladder");
@@ -83,8 +84,8 @@ static enum weft_status read_rungs(struct weft_study_ladder *l, const struct wef
         status = add_rung(l, where, one, path, over);
     free(text);
     if (status == WEFT_OK && l->count < WEFT_LEAST_RUNGS)
-        status = FAIL(WEFT_INVALID, "%sa ladder of %d rungs: give at least %d sizes, with | between them", where,
-                      l->count, WEFT_LEAST_RUNGS);
+        status = FAIL(WEFT_INVALID, "%sa ladder cannot have %d rungs: expected at least %d sizes, separated by |",
+                      where, l->count, WEFT_LEAST_RUNGS);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * ladder.h - a study at several sizes (ladder.c): its rungs, each a study in a folder of its own. A study without a
- * ladder is its only rung.
+ * ladder is its own only rung.
  */
 #ifndef WEFT_STUDY_LADDER_H
 #define WEFT_STUDY_LADDER_H
@@ -11,14 +11,14 @@
 struct weft_study_ladder {
     int count;
     struct weft_rung {
-        struct weft_settings settings; /* those of the command line, then the rung's own */
+        struct weft_settings settings; /* settings of the command line, then the rung's own */
         struct weft_study study;
     } rung[WEFT_MAX_RUNGS];
 };
 
 /* Reads the study and its option `ladder`: "layers=2 width=32 | layers=2 width=48 | ...", the smallest first. A rung
- * that does not say its steps is trained on tokens in proportion to the weights of its first arm, counted from the
- * first rung. Release also after a failure. */
+ * without steps is trained on a number of tokens proportional to the parameters of its first arm, relative to the first
+ * rung. Release also after a failure. */
 enum weft_status weft_study_ladder_init(struct weft_study_ladder *l, const char *path,
                                         const struct weft_settings *over);
 void weft_study_ladder_release(struct weft_study_ladder *l);

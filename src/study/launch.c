@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * launch.c - a run as a process: starting it, following its progress, and reading its result.
+ * launch.c - runs a training run as a process: starts it, follows its progress and reads its result.
  *
- * Its output goes to output.txt and result.json in the run's folder, so that nothing waits in a pipe and nothing is
- * lost. It has a process group of its own, since a ^C on the terminal is meant for the study, which then asks its runs
- * to save. When this process ends for any reason, the kernel asks the run to save and end. A launcher, such as srun, is
- * started by the shell and becomes the process; it passes SIGUSR1 on, where SIGTERM would end it before its run has
+ * Its output goes to output.txt and result.json in the run's folder, so that no pipe can block it and no output is
+ * lost. It has its own process group, because a ^C on the terminal is meant for the study, which then asks its runs to
+ * save. When this process ends for any reason, the kernel asks the run to save and end. A launcher, such as srun, is
+ * started by the shell and becomes the process; it forwards SIGUSR1, whereas SIGTERM would end it before its run has
  * saved.
  */
 #define _GNU_SOURCE
@@ -46,14 +46,14 @@ static bool put(const char *path, int flags, int at)
     return done;
 }
 
-/* A new process: what it runs, where its output goes, and who started it. */
+/* A new process: its arguments, its output files, and its parent. */
 struct child {
     const char *const *words;
     const char *output, *result, *slot; /* slot: NULL without a launcher */
     pid_t parent;
 };
 
-/* In the new process, where signals are blocked: the handlers of this program are not for the run. */
+/* Runs in the new process with signals blocked: the handlers of this program are not for the run. */
 static void become(const struct child *c)
 {
     const int write = O_WRONLY | O_CREAT | O_TRUNC;
@@ -72,7 +72,8 @@ static void become(const struct child *c)
         execv(c->words[0], (char *const *)c->words);
 }
 
-/* A signal that reached the new process before exec would be caught by the handler of this program and lost. */
+/* Signals are blocked until exec: the handler of this program would catch one in the new process, and it would be
+ * lost. */
 static enum weft_status begin(const struct child *c, pid_t *pid)
 {
     sigset_t all, before;
@@ -109,7 +110,7 @@ enum weft_status weft_launch(const struct weft_launching *how, const char *folde
         words[n++] = script;
         words[n++] = "sh";
     }
-    words[n++] = how->launcher ? program : weft_program(); /* this one, even if its file was replaced */
+    words[n++] = how->launcher ? program : weft_program(); /* this program, even if its file was replaced */
     words[n++] = "train";
     words[n++] = folder;
     words[n++] = "--resume";
@@ -128,7 +129,7 @@ void weft_launch_stop(const struct weft_launching *how, pid_t pid) { kill(pid, h
 
 /* ---- following */
 
-/* The last bytes of a file, beginning with a whole line. */
+/* The last bytes of a file, starting with a whole line. */
 static const char *read_end(const char *folder, const char *name, char *text, size_t size)
 {
     char path[4096];
@@ -161,7 +162,7 @@ void weft_launched_progress(const char *folder, int64_t *step, double *loss)
     }
 }
 
-/* An error, and what follows it; NULL if there is none. Notices are none. */
+/* Finds an error and the text after it; NULL if there is none. Notices are not errors. */
 static const char *last_error(const char *output)
 {
     const char *last = NULL;
@@ -173,7 +174,7 @@ static const char *last_error(const char *output)
     return last;
 }
 
-/* The last line, which may be what a launcher says. */
+/* The last line, which may be from a launcher. */
 static const char *last_line(const char *output)
 {
     const char *last = output;
@@ -198,7 +199,7 @@ bool weft_launched_output(const char *folder, char *text, size_t size)
 
 struct reading {
     struct weft_finished *f;
-    bool scored, other; /* other: trained by another program */
+    bool scored, other; /* other: trained by a different build */
 };
 
 static enum weft_status read_entry(void *context, const char *name, const char *value)
@@ -239,11 +240,12 @@ enum weft_status weft_launched_result(const char *folder, struct weft_finished *
     TRY(in_folder(folder, RESULT, path));
     TRY(weft_json_load(path, read_entry, &r));
     if (r.other)
-        return FAIL(WEFT_CHECK, "%s is of another program than this one: install the same on all computers", path);
+        return FAIL(WEFT_CHECK, "%s was written by a different build of weft: install the same build on all hosts",
+                    path);
     const double reals[] = {f->train_loss, f->val_loss, f->val_accuracy, f->test_loss, f->test_accuracy, f->seconds};
     for (size_t i = 0; r.scored && i < sizeof reals / sizeof *reals; i++)
         if (!isfinite(reals[i]))
-            return FAIL(WEFT_CHECK, "%s has a score that is not finite", path);
+            return FAIL(WEFT_CHECK, "%s has a non-finite score", path);
     *finished = r.scored;
     return WEFT_OK;
 }

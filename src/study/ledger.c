@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ledger.c - runs.jsonl, a line per finished run.
+ * ledger.c - reads and appends to runs.jsonl, which has a line per finished run.
  *
  * A line counts once it ends with a newline, and is synced to disk before the function returns. Several processes may
  * add lines at the same time: each locks the file while it writes.
@@ -76,7 +76,8 @@ static void read_text(struct weft_fields *f, const struct field *field, char *to
     if (name ? weft_is_arm_name(text) : weft_is_sha256(text))
         memcpy(to, text, strlen(text) + 1);
     else
-        weft_field_refuse(f, field->name, name ? "is not a name: use letters, digits, - and _" : "is not a SHA-256");
+        weft_field_refuse(f, field->name,
+                          name ? "is not a name: expected letters, digits, - and _" : "is not a SHA-256");
 }
 
 static enum weft_status read_line(const char *path, int64_t number, const char *line, size_t bytes,
@@ -102,7 +103,7 @@ static enum weft_status read_line(const char *path, int64_t number, const char *
     return f.status;
 }
 
-/* Makes room for twice as many and copies those that exist. */
+/* Doubles the capacity and copies the entries. */
 static enum weft_status grow(struct weft_arena *arena, struct weft_finished **list, int64_t count)
 {
     struct weft_finished *more = weft_arena_alloc(arena, (size_t)weft_max(64, 2 * count) * sizeof **list);
@@ -148,7 +149,7 @@ enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, 
     enum weft_status status =
         fstat(fileno(file), &st) || st.st_size <= MOST
             ? WEFT_OK
-            : FAIL(WEFT_FORMAT, "%s has %lld bytes, the limit is %d", path, (long long)st.st_size, MOST);
+            : FAIL(WEFT_FORMAT, "%s has %lld bytes, but the limit is %d", path, (long long)st.st_size, MOST);
     if (status == WEFT_OK)
         status = read_lines(file, path, arena, list, count);
     fclose(file);
@@ -172,8 +173,8 @@ static enum weft_status print_run(const struct weft_finished *run, FILE *to)
             fprintf(to, "%d", *(const int *)from);
         else if (fields[i].type == REAL) {
             if (!isfinite(*(const double *)from))
-                return FAIL(WEFT_INVALID, "the run %s, seed %lld, has a %s that is not finite", run->arm,
-                            (long long)run->seed, fields[i].name);
+                return FAIL(WEFT_INVALID, "the run %s, seed %lld, has a non-finite %s", run->arm, (long long)run->seed,
+                            fields[i].name);
             weft_json_real(*(const double *)from, real, sizeof real);
             fputs(real, to);
         } else {
@@ -186,7 +187,7 @@ static enum weft_status print_run(const struct weft_finished *run, FILE *to)
     return WEFT_OK;
 }
 
-/* Cuts the file off after its last newline. */
+/* Truncates the file after its last newline. */
 static enum weft_status cut(int fd, const char *path)
 {
     char piece[4096];
@@ -202,7 +203,7 @@ static enum weft_status cut(int fd, const char *path)
             break;
     }
     if (end < 0 || (at < end && ftruncate(fd, at)))
-        return FAIL(WEFT_IO, "%s cannot be cut back: %s", path, strerror(errno));
+        return FAIL(WEFT_IO, "%s cannot be truncated: %s", path, strerror(errno));
     return WEFT_OK;
 }
 

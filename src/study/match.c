@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * match.c - arms of equal size: the width at which an arm has as many weights, or FLOPs, as the first.
+ * match.c - matches arms in size: finds the width at which an arm has as many parameters, or FLOPs, as the first.
  *
- * Both grow with the width, so bisection finds the first width that reaches the goal; that width or the one below it is
- * the nearest. Not every width is possible (it must be a multiple of the heads, and rotary embeddings need even head
- * widths): an impossible width counts as the next possible one, which keeps the order.
+ * Both grow with the width, so bisection finds the smallest width that reaches the goal; that width or the next smaller
+ * one is the nearest. Not every width is possible (it must be a multiple of the heads, and rotary embeddings need even
+ * head widths): an impossible width is treated as the next possible one, which preserves the order.
  */
 #include "study/study.h"
 
@@ -21,7 +21,7 @@ const char *const weft_match_by_names[] = {"ffn_width", "width", NULL};
 
 enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm *arm, const char *const *more)
 {
-    *twin = (struct weft_arm_twin){.settings = arm->settings}; /* the texts still belong to the arm */
+    *twin = (struct weft_arm_twin){.settings = arm->settings}; /* the strings still belong to the arm */
     twin->settings.arena = (struct weft_arena){0};
     twin->settings.owner_count = 0;
     for (; *more; more++)
@@ -65,7 +65,7 @@ static enum weft_status size_of(const struct weft_study *s, const struct weft_sp
     return status;
 }
 
-/* WEFT_INVALID: there is no model of this width. */
+/* Returns WEFT_INVALID if there is no model of this width. */
 static enum weft_status size_at(const struct weft_study *s, const struct weft_arm *arm, int64_t width, double *size)
 {
     char setting[64];
@@ -78,7 +78,7 @@ static enum weft_status size_at(const struct weft_study *s, const struct weft_ar
     return status;
 }
 
-/* The size at the first possible width from `width` on. */
+/* The size at the smallest possible width that is at least `width`. */
 static enum weft_status size_from(const struct weft_study *s, const struct weft_arm *arm, int64_t *width, double *size)
 {
     for (int tries = 0; tries < MOST_TRIES; tries++, ++*width) {
@@ -96,7 +96,7 @@ struct match {
     double size;
 };
 
-/* The first possible width that reaches the goal, and the last one below it; 0: there is none. */
+/* Finds the smallest possible width that reaches the goal, and the largest below it; 0: there is none. */
 static enum weft_status bracket(const struct weft_study *s, const struct weft_arm *arm, double goal,
                                 struct match *below, struct match *above)
 {
@@ -144,7 +144,7 @@ static enum weft_status solve(const struct weft_study *s, const struct weft_arm 
 
 /* ---- the arms */
 
-/* A width that matching finds cannot be set. */
+/* A width that is found by matching cannot be set. */
 static enum weft_status check_free(const struct weft_study *s, const struct weft_arm *arm)
 {
     const char *name = weft_match_by_names[s->match_by];
@@ -180,7 +180,7 @@ enum weft_status weft_study_match(struct weft_study *s)
         if (best.width)
             TRY(set_width(s, arm, best.width));
     }
-    weft_error_clear(); /* of impossible widths that were tried */
+    weft_error_clear(); /* errors of impossible widths that were tried */
     return WEFT_OK;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan.c - the plan of a study: widths, costs and gates of its arms, and the list of its runs.
+ * plan.c - plans a study: widths, costs and gates of its arms, and the list of its runs.
  */
 #include "base/json.h"
 #include "study/study.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -94,8 +94,8 @@ enum weft_status weft_study_passes(const struct weft_study *s)
         for (int g = 0; g < s->arm[i].gate_count; g++)
             if (s->arm[i].gate[g].failed)
                 return FAIL(WEFT_CHECK,
-                            "arm %s fails the gate %s: %s. What would be trained is not what it claims to be: fix it, "
-                            "or pass --unsafe",
+                            "arm %s fails the gate %s: %s. Its model is not what its config describes: fix it, or pass "
+                            "--unsafe",
                             s->arm[i].name, s->arm[i].gate[g].gate, s->arm[i].gate[g].message);
     return WEFT_OK;
 }
@@ -140,7 +140,7 @@ static struct weft_study_run judged_run(const struct weft_study *s, int64_t i)
     const struct weft_arm *arm = &s->arm[run.arm], *of = arm->repeats < 0 ? arm : &s->arm[arm->repeats];
     bool other = arm->repeats >= 0 && s->repeat_seeds == WEFT_REPEAT_OTHER;
     run.lr = s->lr_count > 1 ? of->lr : s->lr_count ? s->lr[0] : arm->recipe.lr;
-    run.seed = arm->spec.seed + i / s->arm_count + (other ? WEFT_MAX_SEEDS : 0); /* beyond any number of seeds */
+    run.seed = arm->spec.seed + i / s->arm_count + (other ? WEFT_MAX_SEEDS : 0); /* above all possible seeds */
     return run;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * plan_hash.h - the hash that identifies a plan.
+ * plan_hash.h - the hash that identifies a plan (plan_hash.c).
  */
 #ifndef WEFT_PLAN_HASH_H
 #define WEFT_PLAN_HASH_H
@@ -9,7 +9,10 @@
 
 #include <jansson.h>
 
-/* Of the content of a study.json, from whatever program; any content is safe. */
+/* Computes the hash of the content of a study.json, written by any release; any content is safe. */
 void weft_plan_hash(const json_t *study, char hash[65]);
+/* Writes the first value in which two such contents differ, if it is part of the hash: "seeds is now [1,2,3,4], was
+ * [1,2,3]". */
+void weft_plan_difference(const json_t *study, const json_t *other, char *text, size_t size);
 
 #endif

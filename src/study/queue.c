@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * queue.c - the runs of a study, several at a time, until each is in the ledger.
+ * queue.c - executes the runs of a study, several at a time, until each is in the ledger.
  *
- * A run is identified by arm, config, seed, program and, if it is not our own, the engine of its products. The first
- * file in its folder is the record of its gates (gates.json), which names config, program and plan: a folder with
- * another record, or none, belongs to another study or program and is removed. After a kill at any moment a run is in
- * the ledger, or resumes from its checkpoint.
+ * A run is identified by arm, config, seed, program and, unless it is Weft's own, the matmul engine. The first file in
+ * its folder is the record of its gates (gates.json), which names config, program and plan: a folder with a different
+ * record, or none, belongs to a different study or build and is removed. After a kill at any moment a run is in the
+ * ledger, or resumes from its checkpoint.
  */
 #define _GNU_SOURCE
 #include "study/queue.h"
@@ -65,7 +65,7 @@ static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, con
     snprintf(f->isa, sizeof f->isa, "%s", weft_dnn_path());
     f->lr = job->run.lr;
     f->seed = job->run.seed;
-    /* A repeat uses another number of threads, since its bits must not depend on that. */
+    /* A repeat uses a different number of threads, because its bits must not depend on it. */
     job->threads = arm_of(q, job)->repeats < 0 || !q->threads ? q->threads : q->threads > 1 ? q->threads - 1 : 2;
     for (int64_t i = 0; i < count && job->state == WEFT_WAITING; i++)
         if (is_same(&list[i], f)) {
@@ -88,7 +88,7 @@ static enum weft_status lock(struct weft_queue *q)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return FAIL(WEFT_IO, "%s cannot be locked: %s", q->folder, strerror(errno));
         if (i == TRIES || is_stopping(q))
-            return FAIL(WEFT_INVALID, "another process runs the study in %s: wait for it, or pass another --out",
+            return FAIL(WEFT_INVALID, "another process runs the study in %s: wait for it, or pass a different --out",
                         q->folder);
         nanosleep(&moment, NULL);
     }
@@ -97,7 +97,7 @@ static enum weft_status lock(struct weft_queue *q)
 
 /* ---- the learning rates */
 
-/* The mean validation loss of an arm's screening runs with a learning rate; INFINITY unless all of them are done. */
+/* The mean validation loss of an arm's screening runs with a learning rate; INFINITY until all of them are done. */
 static double screened_loss(const struct weft_queue *q, int arm, double lr)
 {
     double sum = 0;
@@ -125,7 +125,7 @@ static enum weft_status choose_for(const struct weft_queue *q, int arm)
     return WEFT_OK;
 }
 
-/* Then the runs that are judged are known. */
+/* Determines the runs that are judged. */
 static enum weft_status choose(struct weft_queue *q)
 {
     struct weft_finished *list;
@@ -186,7 +186,7 @@ int64_t weft_queue_count(const struct weft_queue *q, enum weft_job_state state)
 /* ---- the folder of a run */
 
 /* Gates check the model of the arm; they do not depend on the seed and learning rate of a run. If the plan checked only
- * a small copy, because the runs are elsewhere, each run checks its gates itself. */
+ * a small copy, because the runs are on different hosts, each run checks its gates itself. */
 static struct weft_gates sum_gates(const struct weft_arm *arm)
 {
     struct weft_gates sum = {0};
@@ -208,12 +208,12 @@ static enum weft_status prepare(const struct weft_queue *q, const struct weft_jo
     if (weft_gate_record_load(record, job->finished.config_sha256, &same, &gates) != WEFT_OK)
         weft_error_clear(); /* a record that cannot be read does not count */
     same = same && strcmp(gates.plan_sha256, q->plan_sha256) == 0;
-    if (!same) /* it belongs to another study */
+    if (!same) /* it belongs to a different study */
         TRY(weft_folder_remove(folder));
     TRY(weft_folder_make(folder));
     gates = sum_gates(arm_of(q, job));
     memcpy(gates.plan_sha256, q->plan_sha256, sizeof gates.plan_sha256);
-    if (!same) /* a record without checks has only the plan: the run checks its gates */
+    if (!same) /* a record without checks contains only the plan; the run checks its gates */
         TRY(weft_gate_record_save(record, job->finished.config_sha256, &gates));
     enum weft_status status = weft_study_run_config(q->study, &job->run, &config, hash);
     if (status == WEFT_OK)
@@ -224,7 +224,7 @@ static enum weft_status prepare(const struct weft_queue *q, const struct weft_jo
 
 /* ---- running */
 
-/* The smallest number that no running job has. */
+/* Returns the smallest slot that no running job uses. */
 static int free_slot(const struct weft_queue *q)
 {
     int slot = 0;
@@ -252,8 +252,8 @@ static enum weft_status start(struct weft_queue *q, struct weft_job *job)
     return WEFT_OK;
 }
 
-/* A launcher's run was lost, as with its computer, unless it ended with an error that Weft reports, or was not found.
- * An error just after a loss counts as one: the run that was lost may still be running, or the disk still keep its
+/* A launcher's run was lost, for example with its host, unless it ended with an error reported by Weft or was not
+ * found. An error just after a loss counts as a loss: the lost run may still be running, or the disk may still hold its
  * lock. */
 static bool is_lost(const struct weft_queue *q, const struct weft_job *job, const char *folder, int how)
 {
@@ -267,10 +267,10 @@ static bool is_lost(const struct weft_queue *q, const struct weft_job *job, cons
     return (!error || again) && code != NOT_RUN && code != NOT_FOUND;
 }
 
-/* Starts it again from its newest checkpoint, after ever longer pauses; not if all of them brought no progress. */
+/* Restarts the run from its newest checkpoint after increasing pauses, unless all of them brought no progress. */
 static bool try_again(struct weft_job *job)
 {
-    static const double pauses[] = {5, 25, 125}; /* seconds: network disks keep a lost computer's locks for 90 */
+    static const double pauses[] = {5, 25, 125}; /* seconds: network disks keep the locks of a lost host for 90 */
     enum { TIMES = sizeof pauses / sizeof *pauses };
     job->losses = job->step > job->lost_at ? 1 : job->losses + 1;
     job->lost_at = job->step;
@@ -293,10 +293,10 @@ static void fail(const struct weft_queue *q, struct weft_job *job, const char *f
     else if (WEXITSTATUS(how) == 0 && !q->launching.launcher)
         snprintf(text, size, "it ended without a score");
     else if (!weft_launched_output(folder, text, size) && !*text)
-        snprintf(text, size, "it ended with code %d and said nothing", WEXITSTATUS(how));
+        snprintf(text, size, "it ended with code %d and without output", WEXITSTATUS(how));
 }
 
-/* A run has ended. One that was stopped, alone or with the study, waits for the next time. */
+/* Handles the end of a run. A stopped run, alone or with the study, waits for the next time. */
 static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int how)
 {
     char folder[4096];
@@ -322,7 +322,7 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
     return WEFT_OK;
 }
 
-/* How it ended is not known: somebody else waited for it, or the kernel did because SIGCHLD is ignored. */
+/* The exit status is unknown: a different process waited for it, or the kernel did because SIGCHLD is ignored. */
 static void give_up(struct weft_queue *q, struct weft_job *job)
 {
     job->state = WEFT_FAILED;
@@ -330,7 +330,7 @@ static void give_up(struct weft_queue *q, struct weft_job *job)
     report(q, job);
 }
 
-/* Like waitpid, without waiting. A simulated run has ended when it has started. */
+/* Like waitpid with WNOHANG. A simulated run ends when it starts. */
 static pid_t wait_for(const struct weft_queue *q, const struct weft_job *job, int *how)
 {
     *how = job->how;
@@ -368,7 +368,7 @@ static void stop(const struct weft_queue *q)
             weft_launch_stop(&q->launching, q->job[i].pid);
 }
 
-/* The first job that can be started after a moment; `end` if there is none. */
+/* The first job that becomes ready after a pause; `end` if there is none. */
 static int64_t find_next(const struct weft_queue *q, int64_t first, int64_t end, double moment)
 {
     for (int64_t i = first; i < end; i++)
@@ -377,7 +377,7 @@ static int64_t find_next(const struct weft_queue *q, int64_t first, int64_t end,
     return end;
 }
 
-/* Jobs from `first` to before `end`. After a failure of this process no more are started. */
+/* Runs the jobs from `first` to `end` - 1. After a failure of this process, no more are started. */
 static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t end)
 {
     const struct timespec moment = {0, 50000000};
@@ -432,7 +432,7 @@ enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i)
                     (long long)q->count);
     if (isnan(q->job[i].run.lr))
         return FAIL(WEFT_INVALID,
-                    "run %lld needs a learning rate that the screening runs 0 to %lld choose: finish these first",
+                    "run %lld needs a learning rate, which the screening runs 0 to %lld choose: finish them first",
                     (long long)i, (long long)weft_study_screening(q->study) - 1);
     return run_jobs(q, i, i + 1);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * save.c - the plan as study.json, which reports are made from, and as a table.
+ * save.c - writes the plan as study.json, from which reports are made, and as a table.
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"
 #include "dnn/dnn.h"
 #include "study/plan_hash.h"
 #include "study/study.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* ---- JSON; without memory a value is NULL, which jansson refuses to pack */
+/* ---- JSON; if memory runs out a value is NULL, which jansson does not pack */
 
 static json_t *pack_gates(const struct weft_arm *arm)
 {
@@ -49,7 +49,7 @@ static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
                      "gate_sizes", arm->gate_sizes, "gates", pack_gates(arm), "config", pack_config(arm));
 }
 
-/* The processor, its cores and instruction set, which is read back (report/recount.c). */
+/* Describes the processor, its cores and the instruction set, which report/read/recount.c parses. */
 static void describe_machine(char text[256])
 {
     char line[256], model[160] = "unknown processor";
@@ -62,7 +62,7 @@ static void describe_machine(char text[256])
     snprintf(text, 256, "%s, %ld cores, instruction set %s", model, sysconf(_SC_NPROCESSORS_ONLN), weft_dnn_path());
 }
 
-/* The hash of the plan is empty: it is that of the rest. */
+/* The hash of the plan is still empty, because it is computed from the rest. */
 static json_t *pack_study(const struct weft_study *s, const char *command, const char *program)
 {
     char machine[256];
@@ -118,25 +118,37 @@ static enum weft_status load(const char *folder, char path[4096], json_t **study
     return WEFT_OK;
 }
 
-static enum weft_status check_same_plan(const char *folder, const char *plan, char path[4096])
+static enum weft_status count_finished(const char *folder, int64_t *count)
 {
     struct weft_arena arena = {0};
     struct weft_finished *list;
-    int64_t count = 0;
-    json_t *study;
-    TRY(load(folder, path, &study));
-    const char *before = json_string_value(json_object_get(study, "plan_sha256"));
-    bool other = before && strcmp(before, plan) != 0;
-    json_decref(study);
-    enum weft_status status = other ? weft_ledger_read(folder, &arena, &list, &count) : WEFT_OK;
+    enum weft_status status = weft_ledger_read(folder, &arena, &list, count);
     weft_arena_release(&arena);
+    return status;
+}
+
+static enum weft_status check_same_plan(const struct weft_study *s, const char *folder)
+{
+    int64_t count = 0;
+    char path[4096], plan[65], difference[256] = "";
+    json_t *before, *now;
+    TRY(weft_study_plan_hash(s, plan));
+    TRY(load(folder, path, &before));
+    const char *of = json_string_value(json_object_get(before, "plan_sha256"));
+    enum weft_status status = of && strcmp(of, plan) != 0 ? count_finished(folder, &count) : WEFT_OK;
+    if (count && (now = pack_study(s, "", ""))) {
+        weft_plan_difference(now, before, difference, sizeof difference);
+        json_decref(now);
+    }
+    json_decref(before);
     TRY(status);
     if (count)
-        return FAIL(WEFT_INVALID,
-                    "%s has a study with another plan, and %lld of its runs are finished. A plan (arms, settings, "
-                    "learning rates, seeds, looks) is fixed before the first run: pass another --out, with --set "
-                    "parent=%s and other seeds; or remove the folder",
-                    folder, (long long)count, folder);
+        return FAIL(
+            WEFT_INVALID,
+            "%s has a study with a different plan, and %lld of its runs are finished: %s. A plan (arms, settings, "
+            "learning rates, seeds, looks) is fixed before the first run: pass a different --out, with "
+            "--set parent=%s and different seeds; or remove the folder",
+            folder, (long long)count, *difference ? difference : "its hash differs", folder);
     return WEFT_OK;
 }
 
@@ -160,20 +172,41 @@ static enum weft_status check_parent(const struct weft_study *s)
     json_decref(study);
     if (overlap)
         return FAIL(WEFT_INVALID,
-                    "the results of %s have been seen, so its seeds cannot judge what was changed after that: begin "
-                    "behind them, with --set seed=%lld",
+                    "the results of %s are known, so its seeds cannot judge changes made since: start after them, with "
+                    "--set seed=%lld",
                     s->parent, (long long)most + 1);
     return WEFT_OK;
+}
+
+enum weft_status weft_study_fits(const struct weft_study *s, const char *folder)
+{
+    TRY(check_same_plan(s, folder));
+    return check_parent(s);
+}
+
+enum weft_status weft_study_copy_path(const char *name, const char *folder, char path[4096])
+{
+    if (snprintf(path, 4096, "%s/%s.config", folder, name) >= 4096)
+        return FAIL(WEFT_INVALID, "the path of the study's folder is too long");
+    return WEFT_OK;
+}
+
+static enum weft_status copy_config(const struct weft_study *s, const char *folder)
+{
+    char path[4096];
+    TRY(weft_study_copy_path(s->name, folder, path));
+    return weft_file_replace(path, s->text, strlen(s->text));
 }
 
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command)
 {
     char program[65], path[4096], plan[65], *words = NULL;
     size_t bytes;
+    TRY(weft_study_fits(s, folder));
     TRY(weft_study_plan_hash(s, plan));
-    TRY(check_same_plan(folder, plan, path));
-    TRY(check_parent(s));
     TRY(weft_folder_make(folder));
+    TRY(copy_config(s, folder));
+    snprintf(path, sizeof path, "%s/study.json", folder);
     TRY(weft_program_hash(program));
     FILE *to = open_memstream(&words, &bytes);
     if (to) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * slurm.c - a study as an array job: a script for sbatch in which every task is a run.
+ * slurm.c - writes a study as an array job: a script for sbatch in which every task is a run.
  */
 #include "ckpt/ckpt.h"
 #include "study/study.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Prints one word for a shell. */
+/* Prints one argument, quoted for a shell. */
 static void quote(FILE *to, const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@";
@@ -43,7 +43,8 @@ static void write_script(const struct weft_study *s, const char *program, const 
     fprintf(to, "#!/bin/sh\n#SBATCH --job-name=weft-%s\n#SBATCH --array=0-%lld\n#SBATCH --cpus-per-task=%d\n", s->name,
             (long long)(screening ? screening : runs) - 1, threads);
     if (screening)
-        fprintf(to, "# These runs choose learning rates. Then submit those that are judged: sbatch --array=%lld-%lld\n",
+        fprintf(to,
+                "# These runs choose learning rates. Then submit the runs that are judged: sbatch --array=%lld-%lld\n",
                 (long long)screening, (long long)runs - 1);
     fputs("# Submit this again to continue runs that were stopped; `weft report` shows the results.\ncd ", to);
     quote(to, here);

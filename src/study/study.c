@@ -1,50 +1,51 @@
 /* SPDX-License-Identifier: MIT
  *
  * study.c - reads a study from a config in Kconfig's format: its own options, then each arm as a model and a recipe.
- * The settings of an arm are those of the config, then its own, then those of the command line; the last one counts.
+ * The settings of an arm come from the config, then the arm, then the command line; the last value of each counts.
  */
 #include "study/arms.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const repeats[] = {"same", "other", NULL};
 
 #define AT(field) offsetof(struct weft_study, field)
 static const struct weft_opt options[] = {
-    {"study", WEFT_OPT_TEXT, AT(name), "", .help = "name of the study; none: that of its config file"},
-    {"preset", WEFT_OPT_TEXT, AT(preset), "gpt2", .help = "model that all arms are based on: see `weft help models`"},
+    {"study", WEFT_OPT_TEXT, AT(name), "", .help = "name of the study; default: the config file's name"},
+    {"preset", WEFT_OPT_TEXT, AT(preset), "gpt2", .help = "model that all arms are based on; see `weft help models`"},
     {"arms", WEFT_OPT_TEXT, AT(arms_text), "",
      .help = "arms, the models to compare: NAME: SETTING SETTING | NAME: ...; the first is the baseline"},
     {"ablation_steps", WEFT_OPT_TEXT, AT(steps_text), "", .symbol = "RA_MLA_ABLATION_STEPS",
-     .help = "steps of the RA-MLA study, instead of arms: 0 no mechanism, 1 M1, 2 M1 and M2, 3 all, 4 repeats 2, 5 "
-             "repeats 3; separated by commas"},
+     .help = "comma-separated steps of the RA-MLA study, instead of arms: 0 no mechanism, 1 M1, 2 M1 and M2, 3 all, 4 "
+             "repeats 2, 5 repeats 3"},
     {"lrs", WEFT_OPT_TEXT, AT(lrs_text), "",
-     .help = "learning rates to choose from for every arm, at least three; none: only lr"},
+     .help = "at least three learning rates, from which one is chosen for every arm; none: only lr"},
     {"screen_seeds", WEFT_OPT_INT, AT(screen_seeds), "2", 1, 100,
-     .help = "number of seeds that choose every arm's learning rate among lrs; others judge it"},
-    {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS,
-     .help = "number of seeds that every arm is trained with"},
+     .help = "number of seeds that choose every arm's learning rate among lrs; different seeds judge it"},
+    {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS, .help = "number of seeds per arm"},
     {"looks", WEFT_OPT_TEXT, AT(looks_text), "",
-     .help = "instead of seeds: after how many to look and, if every arm is decided, to stop; default is 3,5,8,12,20"},
+     .help = "numbers of seeds after which to look and, if every arm is decided, stop; instead of seeds, default: "
+             "3,5,8,12,20"},
     {"parent", WEFT_OPT_TEXT, AT(parent), "",
-     .help = "folder of the study whose results led to this one, which then has other seeds"},
+     .help = "folder of the study whose results led to this one, which must use different seeds"},
     {"stand_in", WEFT_OPT_TEXT, AT(stand_in), "",
-     .help = "folder of token files that stands in for data, which need not exist then; plan and report say so"},
+     .help = "folder of token files that replaces data, which then need not exist; plan and report mention it"},
     {"ladder", WEFT_OPT_TEXT, AT(ladder_text), "none",
-     .help = "sizes at which the whole study is run, the smallest first: SETTING SETTING | SETTING SETTING | ...; a "
-             "rung without steps is trained on tokens in proportion to its weights"},
+     .help = "sizes at which the whole study is run, smallest first: SETTING SETTING | SETTING SETTING | ...; without "
+             "steps, a rung is trained on a number of tokens proportional to its parameters"},
     {"budget", WEFT_OPT_REAL, AT(budget), "0", 0, 1e7,
-     .help = "minutes that training may take on this machine: the plan fixes the number of steps, at most steps, that "
-             "fits, the same for all arms; 0: any time"},
-    {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "parallel runs; 0: one per core"},
+     .help = "maximum training time on this machine in minutes: the plan fixes the largest number of steps that fits, "
+             "at most steps, for all arms; 0: no limit"},
+    {"slots", WEFT_OPT_INT, AT(slots), "0", 0, 4096, .help = "number of concurrent runs; 0: one per core"},
     {"match", WEFT_OPT_CHOICE, AT(match), "none", .choices = weft_match_names,
-     .help = "size in which all arms are made equal to the first"},
+     .help = "size in which all arms are matched to the first"},
     {"match_by", WEFT_OPT_CHOICE, AT(match_by), "ffn_width", .choices = weft_match_by_names, .needs = "match!=none",
-     .help = "the width that is changed to match"},
+     .help = "width that is changed to match"},
     {"repeat_seeds", WEFT_OPT_CHOICE, AT(repeat_seeds), "same", .choices = repeats,
-     .help = "seeds of arms that repeat another: the same, which must give the same bits, or others, which measure "
-             "the noise"},
+     .help = "seeds of arms that repeat an arm: the same, which must give the same bits, or others, which measure the "
+             "noise"},
 };
 const struct weft_owner weft_study_owner = WEFT_OWNER("study", options);
 
@@ -70,17 +71,30 @@ static int find_owners(const struct weft_owner *owners[WEFT_MAX_OWNERS])
     return n;
 }
 
+/* Keeps the text for the copy in the study's folder: the file may be replaced while the gates run. */
+static enum weft_status keep_text(struct weft_study *s, const char *path)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    enum weft_status status = weft_slurp(path, WEFT_MAX_CONFIG_BYTES, &bytes, &size);
+    if (status == WEFT_OK && !(s->text = weft_arena_print(&s->arena, "%s", bytes)))
+        status = FAIL(WEFT_NOMEM, "not enough memory for a config");
+    free(bytes);
+    return status;
+}
+
 static enum weft_status load(struct weft_study *s, const char *path, const struct weft_settings *over)
 {
     const struct weft_owner *owners[WEFT_MAX_OWNERS];
     TRY(weft_settings_load_kconfig(&s->settings, path, owners, find_owners(owners)));
+    TRY(keep_text(s, path));
     for (int i = 0; over && i < over->count; i++)
         TRY(weft_settings_put(&s->settings, over->setting[i]));
     TRY(weft_settings_take(&s->settings, &weft_study_owner, s));
     return WEFT_OK;
 }
 
-/* What a stand-in replaces in all arms. */
+/* Replaces the data of all arms by the stand-in. */
 static bool is_data(const struct weft_setting *setting)
 {
     return strcmp(setting->name, "data") == 0 && *setting->value;
@@ -93,7 +107,7 @@ static enum weft_status check_stand_in(struct weft_study *s)
         if (is_data(&s->settings.setting[i]))
             s->stands_for = s->settings.setting[i].value;
     if (*s->stand_in && !*s->stands_for)
-        return FAIL(WEFT_INVALID, "stand_in=%s stands in for nothing: the study has no data=FOLDER", s->stand_in);
+        return FAIL(WEFT_INVALID, "stand_in=%s has no effect: the study has no data=FOLDER to replace", s->stand_in);
     return WEFT_OK;
 }
 
@@ -106,7 +120,7 @@ static enum weft_status check_preset(const struct weft_study *s)
         if (strcmp(names[n], s->preset) == 0)
             return WEFT_OK;
     const char *near = weft_suggest(s->preset, names, n);
-    return FAIL(WEFT_INVALID, "%sthere is no preset \"%s\"%s%s%s `weft help models` lists them all",
+    return FAIL(WEFT_INVALID, "%sthere is no preset \"%s\"%s%s%s `weft help models` lists them",
                 weft_study_where(s, "preset", where, sizeof where), s->preset, near ? ": did you mean " : "",
                 near ? near : "", near ? "?" : ".");
 }
@@ -118,14 +132,14 @@ static enum weft_status check_needs(const struct weft_study *s)
     for (int i = 0; i < s->settings.count; i++) {
         const struct weft_setting *setting = &s->settings.setting[i];
         if (is_own(setting->name) && weft_settings_unused(&s->settings, setting, &unused))
-            return FAIL(WEFT_INVALID, "%s%s has no effect without %s: remove it, keep it at %s, or set that",
+            return FAIL(WEFT_INVALID, "%s%s has no effect without %s: remove it, keep it at %s, or set the latter",
                         weft_setting_where(setting, where, sizeof where),
                         weft_setting_text(unused.opt, setting, text, sizeof text), unused.needs, unused.opt->initial);
     }
     return WEFT_OK;
 }
 
-/* To another value than its default: a .config has every option. */
+/* Set to a value other than the default: a .config has every option. */
 static bool is_set(const struct weft_study *s, const char *name)
 {
     bool set = false;
@@ -154,8 +168,8 @@ static enum weft_status read_rates(struct weft_study *s)
     }
     if (s->lr_count == 2)
         return FAIL(WEFT_INVALID,
-                    "%sthe better of two learning rates is always at the edge of the grid, beyond which there "
-                    "may be a better one: give one, or at least three",
+                    "%sthe better of two learning rates is always at the edge of the grid, and a better one may lie "
+                    "beyond it: set one, or at least three",
                     where);
     if (s->lr_count < 2 && is_set(s, "screen_seeds"))
         return FAIL(WEFT_INVALID, "%sscreen_seeds=%lld has no effect without lrs",
@@ -163,7 +177,7 @@ static enum weft_status read_rates(struct weft_study *s)
     return WEFT_OK;
 }
 
-/* The looks of the plan. The last is after all seeds. */
+/* Parses the looks of the plan. The last is after all seeds. */
 static enum weft_status read_looks(struct weft_study *s)
 {
     static const struct weft_opt look = {"looks", WEFT_OPT_INT, .min = WEFT_LEAST_SEEDS, .max = WEFT_MAX_SEEDS};
@@ -186,13 +200,14 @@ static enum weft_status read_looks(struct weft_study *s)
         s->look[s->look_count++] = s->seeds;
     int64_t last = s->look[s->look_count - 1];
     if (*s->looks_text && s->seeds != last && is_set(s, "seeds"))
-        return FAIL(WEFT_INVALID, "%sseeds=%lld has no effect beside looks, the last of which is after %lld seeds",
+        return FAIL(WEFT_INVALID,
+                    "%sseeds=%lld has no effect together with looks, the last of which is after %lld seeds",
                     weft_study_where(s, "seeds", where, sizeof where), (long long)s->seeds, (long long)last);
     s->seeds = last;
     return WEFT_OK;
 }
 
-/* Its own, or that of the config file without folder and ending. It is also the name of a folder. */
+/* Sets the study's own name, or the config file's without folder and ending. It is also the name of a folder. */
 static enum weft_status choose_name(struct weft_study *s)
 {
     const char *base = strrchr(s->path, '/');
@@ -266,7 +281,7 @@ enum weft_status weft_study_init(struct weft_study *s, const char *path, const s
     return WEFT_OK;
 }
 
-/* ---- comparing with what Kconfig made of it */
+/* ---- comparing with Kconfig's result */
 
 static enum weft_status compare(const struct weft_study *s, struct weft_settings *kept, const char *path)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.h - studies: arms x learning rates x seeds, each run a process of its own.
+ * study.h - studies: arms x learning rates x seeds, each run in its own process.
  *
  * A study is read from a config in Kconfig's format (study.c), planned (plan.c: matching widths, cost and gates of
  * every arm; estimate.c: time and memory; budget.c: steps that fit into a time) and run into a folder (queue.c,
@@ -8,14 +8,15 @@
  *
  * The folder:
  *   study.json            the plan (save.c): a function of config, program and machine
+ *   NAME.config           a copy of the config, for the command that runs the study again
  *   runs.jsonl            the ledger: a line per finished run, in the order in which they finished
  *   runs/ARM/lr-LR-seed-N the folder of a run, as `weft train --out` writes it
- *   report.html .md .csv  written by `weft report`: the same for the same runs, in whatever order they finished
+ *   report.html .md .csv  written by `weft report`: the same for the same runs, in any order
  *
  * Invariants: the first arm is the baseline. Runs of all arms with the same seed see the same data in the same order
- * and begin with the same weights where names and shapes agree; the report checks it by their hashes
- * (report/pairing.c). An arm that repeats another is trained in its own process with another number of threads; its
- * runs are never copied from the other arm's.
+ * and start from the same weights where names and shapes agree; the report checks both by hashes
+ * (report/read/pairing.c). An arm that repeats an arm is trained in its own processes with a different number of
+ * threads; its runs are never copied.
  */
 #ifndef WEFT_STUDY_H
 #define WEFT_STUDY_H
@@ -28,20 +29,20 @@ enum { WEFT_MAX_ARMS = 64, WEFT_MAX_LRS = 16, WEFT_MAX_SEEDS = 1000 };
 enum weft_match { WEFT_MATCH_NONE, WEFT_MATCH_PARAMS, WEFT_MATCH_FLOPS };
 enum weft_match_by { WEFT_MATCH_FFN_WIDTH, WEFT_MATCH_WIDTH };
 extern const char *const weft_match_names[], *const weft_match_by_names[]; /* end with NULL (match.c) */
-/* Seeds that choose a learning rate begin so far behind those that judge. */
+/* Offset from the seeds that are judged to the seeds that choose a learning rate. */
 enum { WEFT_SCREEN_OFFSET = 2 * WEFT_MAX_SEEDS };
 enum weft_repeat_seeds { WEFT_REPEAT_SAME, WEFT_REPEAT_OTHER };
 
 struct weft_arm {
-    const char *name;              /* letters, digits, - and _: it is also the name of a folder */
+    const char *name;              /* letters, digits, - and _; also the name of a folder */
     const char *settings_text;     /* its own settings, separated by spaces */
-    int repeats;                   /* the arm whose model it trains again; -1: none */
-    struct weft_settings settings; /* of the study and of the arm, all used */
+    int repeats;                   /* index of the arm that it repeats; -1: none */
+    struct weft_settings settings; /* settings of the study and of the arm, all used */
     struct weft_spec spec;
     struct weft_recipe recipe;
     /* Filled in by the plan: */
     struct weft_account account;
-    int64_t matched; /* the width found by matching; 0: none */
+    int64_t matched; /* width found by matching; 0: none */
     struct weft_arm_gate {
         const char *gate;
         int checks, failed;
@@ -49,14 +50,15 @@ struct weft_arm {
     } gate[WEFT_GATE_COUNT];
     int gate_count;
     char gate_sizes[160]; /* see weft_gates.sizes */
-    double step_seconds;  /* estimate for one step, and for one run */
+    double step_seconds;  /* estimates per step and per run */
     double seconds;
-    double lr; /* chosen among several by screening (queue.c); NAN: not yet */
+    double lr; /* chosen from several by screening (queue.c); NAN: not yet chosen */
 };
 
 struct weft_study {
-    const char *name; /* that of the config file, without folder and ending */
+    const char *name; /* default: the config file's name without folder and ending */
     const char *path; /* of the config file */
+    const char *text; /* content of the config file */
     /* Its own options, see the table in study.c: */
     const char *preset;
     const char *arms_text;   /* "dot: geom=dot | w2: geom=w2 spread=full" */
@@ -64,21 +66,21 @@ struct weft_study {
     const char *lrs_text;    /* "3e-4 1e-3"; "": the learning rate of each arm's recipe */
     const char *looks_text;  /* "3,5,8"; "": one look, after all seeds */
     const char *ladder_text; /* "layers=2 width=32 | layers=2 width=48": its rungs, see ladder.h */
-    const char *parent;      /* the folder of the study that led to this one; "": none */
-    const char *stand_in;    /* the data that all arms are trained on instead of the config's; "": the config's */
-    int64_t seeds, slots;    /* slots: runs at once; 0: one per core */
-    int64_t screen_seeds;    /* that choose among several learning rates */
-    double budget;           /* minutes that all runs together may take; 0: any */
+    const char *parent;      /* folder of the study that led to this one; "": none */
+    const char *stand_in;    /* data that replaces the config's in all arms; "": none */
+    int64_t seeds, slots;    /* slots: number of concurrent runs; 0: one per core */
+    int64_t screen_seeds;    /* number of seeds that choose the learning rate */
+    double budget;           /* in minutes for all runs together; 0: no limit */
     int match, match_by, repeat_seeds;
-    struct weft_settings settings; /* of the config, then those of the command line */
-    /* Made from them: */
-    const char *stands_for; /* the data of the config that stand_in replaces; "": none */
+    struct weft_settings settings; /* settings of the config, then of the command line */
+    /* Derived from them: */
+    const char *stands_for; /* data of the config that stand_in replaces; "": none */
     struct weft_arm *arm;
-    int arm_count, lr_count; /* no learning rates: every arm has that of its recipe */
+    int arm_count, lr_count; /* lr_count 0: every arm has its recipe's learning rate */
     double lr[WEFT_MAX_LRS];
     bool planned;
-    int64_t whole_steps;   /* of the config, before a budget fixed the number; 0: there is no budget */
-    char whole_sha256[65]; /* of the plan with these */
+    int64_t whole_steps;   /* steps of the config before a budget fixed the number; 0: no budget */
+    char whole_sha256[65]; /* hash of the plan with whole_steps */
     int look_count;        /* at least one: the last is after all seeds */
     int64_t look[WEFT_MAX_LOOKS];
     struct weft_arena arena;
@@ -86,16 +88,17 @@ struct weft_study {
 
 /* ---- reading a study (study.c) */
 
-extern const struct weft_owner weft_study_owner; /* of its options */
-/* `path` is a config; `over` are settings that override it (--set), may be NULL; both must outlive the study. All arms
- * are resolved and checked; a setting that no arm uses is refused, with its line. Release also after a failure. */
+extern const struct weft_owner weft_study_owner; /* owner of a study's options */
+/* Reads the config `path`; the settings `over` (--set), which may be NULL, override it; both must outlive the study.
+ * All arms are resolved and checked; a setting that no arm uses is an error with its line. Release also after a
+ * failure. */
 enum weft_status weft_study_init(struct weft_study *s, const char *path, const struct weft_settings *over);
 void weft_study_release(struct weft_study *s);
-/* Whether a text can be the name of an arm: letters, digits, - and _, at most 63. */
+/* Returns whether a string can be the name of an arm: at most 63 letters, digits, - and _. */
 bool weft_is_arm_name(const char *text);
-/* The arm of this name, with the width that matching gives it. */
+/* Finds the arm with this name, with the width set by matching. */
 enum weft_status weft_study_find_arm(struct weft_study *s, const char *name, const struct weft_arm **arm);
-/* Refuses the .config at `path`, which Kconfig made from the study's config, if a value is missing or different. */
+/* Rejects the .config at `path`, generated by Kconfig from the study's config, if a value is missing or different. */
 enum weft_status weft_study_kept(const struct weft_study *s, const char *path);
 
 /* ---- planning (plan.c), without training */
@@ -106,23 +109,24 @@ typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm);
 /* Runs the gates of every arm, on a small copy and, if asked, on the model itself. A failed gate is not a failure of
  * this function. `report` is called before each arm. */
 enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_fn *report, void *context);
-/* The same of one arm, whose spec and recipe are enough. */
+/* Runs the gates of one arm, of which only spec and recipe are needed. */
 enum weft_status weft_arm_gates(struct weft_arm *arm, bool itself);
-/* What training a model costs, for one thread: some buffers have a part for each, and a plan must not depend on the
- * machine. */
+/* Computes the cost of training a model on one thread: some buffers grow with the number of threads, and a plan must
+ * not depend on the machine. */
 enum weft_status weft_arm_account(const struct weft_spec *spec, const struct weft_recipe *recipe,
                                   struct weft_account *account);
-/* WEFT_CHECK: a gate of an arm failed; the message names the first. */
+/* Returns WEFT_CHECK if a gate of an arm failed; the message names the first. */
 enum weft_status weft_study_passes(const struct weft_study *s);
 
-/* Gives every arm the width at which its number of weights, or FLOPs, is nearest to the first arm's; refuses a
- * difference above WEFT_MATCH_LIMIT (match.c). Part of planning. */
+/* Sets every arm's width so that its number of parameters, or FLOPs, is nearest to the first arm's; a difference above
+ * WEFT_MATCH_LIMIT is an error (match.c). Part of planning. */
 #define WEFT_MATCH_LIMIT 0.02
 enum weft_status weft_study_match(struct weft_study *s);
-/* The relative difference from the first arm that remains: 0.01 is 1 %. */
+/* Returns the remaining relative difference from the first arm: 0.01 is 1 %. */
 double weft_study_mismatch(const struct weft_study *s, const struct weft_arm *arm);
 
-/* An arm with additional settings, "name=value" up to a NULL, resolved again. Release also after a failure. */
+/* An arm with additional settings, a NULL-terminated list of "name=value", resolved again. Release also after a
+ * failure. */
 struct weft_arm_twin {
     struct weft_settings settings;
     struct weft_spec spec;
@@ -130,62 +134,75 @@ struct weft_arm_twin {
 };
 enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm *arm, const char *const *more);
 void weft_arm_twin_release(struct weft_arm_twin *twin);
-/* Gives the arm itself such settings. */
+/* Adds such settings to the arm itself. */
 enum weft_status weft_arm_set(struct weft_arm *arm, const char *const *more);
 
-/* Compares the first samples that each arm's runs would read with those of the first arm's runs with the same seed
- * (first_samples.c). WEFT_CHECK: they differ; the message names both arms. Sends a notice for each arm that begins with
- * the same samples but reads another number of them, so that its runs are not pairs. */
+/* Compares the first samples that each arm's runs would read with the samples of the first arm's runs with the same
+ * seed (first_samples.c). Returns WEFT_CHECK if they differ; the message names both arms. Sends a notice for each arm
+ * that starts with the same samples but reads a different number of them, so that its runs are not pairs. */
 struct weft_first_samples {
-    int64_t training, held_out; /* samples compared per run; held_out: of validation and of the test together */
-    int64_t seeds;              /* seeds compared: the first of the plan */
-    char sha256[65];            /* of the samples of the first seed */
+    int64_t training, held_out; /* number of samples compared per run; held_out: validation and test together */
+    int64_t seeds;              /* number of compared seeds, the first of the plan */
+    char sha256[65];            /* hash of the samples of the first seed */
 };
 enum weft_status weft_study_first_samples(const struct weft_study *s, struct weft_first_samples *found);
+/* Returns whether runs of the arm are compared with the first arm's runs that have the same seed. */
+bool weft_study_is_paired(const struct weft_study *s, int arm);
+/* Returns the number of samples that a run of the arm is trained on. */
+int64_t weft_arm_samples(const struct weft_arm *arm);
+
+/* Returns WEFT_CHECK if the report of this plan could have no verdict; the message names the reason and what to change
+ * (verdict_possible.c). */
+enum weft_status weft_study_verdict_possible(const struct weft_study *s);
 
 /* The record of simulated studies in a study's folder (simulated.c). */
 #define WEFT_SIMULATED_FILE "simulated.json"
 struct weft_simulated {
-    int checks, failed; /* checks: 0: there is no record */
+    int checks, failed; /* checks: 0 if there is no record */
     char program_sha256[65];
 };
 enum weft_status weft_simulated_load(const char *folder, struct weft_simulated *s);
 enum weft_status weft_simulated_save(const char *folder, const struct weft_simulated *s);
 
-/* Creates the folder and writes study.json into it, whole or not at all. `command` has the words, up to a NULL, of the
- * command that runs the study again. Refuses a folder with finished runs of another plan, and a parent with the same
- * seeds: whoever has seen results must not choose by them what is judged on the same runs. */
+/* Refuses a folder with finished runs of a different plan, and a parent with the same seeds: choices based on results
+ * must not be judged on the same runs. */
+enum weft_status weft_study_fits(const struct weft_study *s, const char *folder);
+/* Writes the path of the config's copy in the study's folder: NAME.config, which gives the study the same name. */
+enum weft_status weft_study_copy_path(const char *name, const char *folder, char path[4096]);
+/* Creates the folder and writes study.json and the copy of the config into it, each whole or not at all, if the study
+ * fits there. `command` has the arguments, up to a NULL, of the command that runs the study again. */
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command);
 /* Writes a script for sbatch: an array job in which every task runs one run with the same command (slurm.c). */
 enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,
                                   int threads);
-/* Of what a plan fixes: arms with their settings, learning rates, seeds, looks, data, budget (plan_hash.h). */
+/* Computes the hash of everything that a plan fixes: arms with their settings, learning rates, seeds, looks, data,
+ * budget (plan_hash.h). */
 enum weft_status weft_study_plan_hash(const struct weft_study *s, char hash[65]);
-/* Prints words with the quotes that a shell needs. */
+/* Prints arguments with the quotes that a shell needs. */
 void weft_shell_words(const char *const *words, FILE *to);
 /* Prints a table of the arms and their costs. */
 void weft_study_print(const struct weft_study *s, FILE *to);
 
-/* Whether the study can run, and how long it takes (estimate.c). */
+/* Whether the study can run here, and its time (estimate.c). */
 struct weft_estimate {
-    int slots, threads; /* parallel runs, and threads of each */
-    double seconds;     /* of all runs */
-    bool timed;         /* from timed steps of every arm; else from FLOPs and half of the engine's speed */
+    int slots, threads; /* number of concurrent runs, and of threads per run */
+    double seconds;     /* time of all runs */
+    bool timed;         /* from timed steps of every arm; otherwise from FLOPs and half of the engine's speed */
     bool no_data;       /* the obstacle is the task's data */
-    char obstacle[512]; /* why it cannot run here, such as memory or data; "": it can */
+    char obstacle[512]; /* reason why it cannot run here, such as memory or data; "": none */
 };
-/* elsewhere: on other computers, which are taken to be like this one. */
+/* elsewhere: the study runs on different hosts, which are assumed to be like this one. */
 enum weft_status weft_study_estimate(struct weft_study *s, bool elsewhere, struct weft_estimate *e);
-/* What the estimate would be with another number of steps, the same for all arms. */
+/* Returns the estimated seconds for a different number of steps, the same for all arms. */
 double weft_study_seconds(const struct weft_study *s, const struct weft_estimate *e, int64_t steps);
 
-/* With a budget, gives all arms the largest number of steps for which the estimate is within it, at most that of the
- * config; warming up takes the same share of them (budget.c). A folder that has the plan already has the number, and no
- * other one is chosen. Without an estimate (NULL) it must have it. The estimate then is that of the fixed steps. */
+/* With a budget, sets for all arms the largest number of steps whose estimate is within it, at most the config's;
+ * the warm-up takes the same fraction of them (budget.c). If the folder already has the plan, its number is used;
+ * without an estimate (NULL) it must have one. The estimate is then for the fixed steps. */
 enum weft_status weft_study_fix_steps(struct weft_study *s, const char *folder, struct weft_estimate *e);
 
-/* A run of the study by its number, from 0 to weft_study_runs() - 1: first those that choose learning rates, if there
- * are several (screening), then those that are judged: all arms of the first seed, then of the next. */
+/* A run of the study by its number, from 0 to weft_study_runs() - 1: first the runs that choose learning rates, if
+ * there are several (screening), then the judged runs: all arms of the first seed, then of the next. */
 struct weft_study_run {
     int arm;
     double lr;
@@ -193,14 +210,14 @@ struct weft_study_run {
     char folder[256]; /* within the study's folder */
 };
 int64_t weft_study_runs(const struct weft_study *s);
-double weft_arm_tokens(const struct weft_arm *arm);       /* that a run of it is trained on */
-int64_t weft_study_screening(const struct weft_study *s); /* how many of them choose */
+double weft_arm_tokens(const struct weft_arm *arm);       /* number of tokens per run */
+int64_t weft_study_screening(const struct weft_study *s); /* number of screening runs */
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
-/* Its model and recipe: those of its arm, with its seed and, once that is chosen, its learning rate. Release also after
- * a failure. */
+/* Resolves the run's model and recipe: its arm's, with its seed and, once chosen, its learning rate. Release also
+ * after a failure. */
 enum weft_status weft_study_run_vary(const struct weft_study *s, const struct weft_study_run *run,
                                      struct weft_arm_twin *twin);
-/* The text of its config.json, which the caller frees, and the SHA-256 of the text. */
+/* Creates the text of its config.json, which the caller frees, and the SHA-256 of the text. */
 enum weft_status weft_study_run_config(const struct weft_study *s, const struct weft_study_run *run, char **text,
                                        char hash[65]);
 
@@ -212,14 +229,16 @@ struct weft_finished {
     double lr;
     int64_t seed;
     char config_sha256[65], program_sha256[65], weights_sha256[65];
-    char stream_sha256[65]; /* of all samples it read, see weft_learner; "": not recorded */
-    char chain[65];         /* that its log ends with; "": not recorded */
-    char isa[64];           /* the instruction set it used */
+    char stream_sha256[65]; /* hash of all samples read, see weft_learner; "": not recorded */
+    char chain[65];         /* end of its log's chain; "": not recorded */
+    char isa[64];           /* instruction set */
     int64_t steps, params;
     int threads;
     double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
     double tokens_per_s, seconds;
-    const char *folder; /* not in the ledger: set by those who read its files */
+    /* Not in the ledger: set by reports, which read the run's files: */
+    const char *folder;
+    double fall; /* decrease of the training loss between the last two tenths of its steps; NAN: unknown */
 };
 
 /* Reads all lines into the arena; a last line without a newline does not count. */
@@ -228,7 +247,7 @@ enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, 
 /* Appends a line and syncs it to disk; an incomplete line before it is removed. */
 enum weft_status weft_ledger_add(const char *folder, const struct weft_finished *f);
 
-/* The folder of a run within the study's: runs/ARM/lr-LR-seed-N. */
+/* Writes the path of a run's folder within the study's: runs/ARM/lr-LR-seed-N. */
 void weft_run_folder(const char *arm, double lr, int64_t seed, char folder[256]);
 
 #endif

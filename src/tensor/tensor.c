@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tensor.c - element types, sizes and conversion.
+ * tensor.c - computes sizes of tensors and converts between element types.
  */
 #include "tensor/tensor.h"
 
@@ -70,8 +70,8 @@ float weft_f32_from_bf16(uint16_t x)
     return f;
 }
 
-/* A magnitude below the smallest normal half, 2^-14, is a multiple of 2^-24: adding 0.5, whose last bit is that, rounds
- * it. Above, what rounding carries out of the mantissa goes into the exponent. */
+/* Magnitudes below the smallest normal half, 2^-14, become multiples of 2^-24: adding 0.5, whose last bit is 2^-24,
+ * rounds them. Above, a carry out of the mantissa goes into the exponent. */
 uint16_t weft_f16_from_f32(float x)
 {
     uint32_t u, sign, round;
@@ -148,4 +148,13 @@ void weft_convert(void *to, enum weft_dtype to_dtype, const void *from, enum wef
     struct weft_tensor target = {.data = to, .dtype = to_dtype};
     for (int64_t i = 0; i < n; i++)
         weft_tensor_set(&target, i, weft_tensor_get(&source, i));
+}
+
+double weft_tensor_rms(const struct weft_tensor *x)
+{
+    int64_t n = weft_tensor_count(x);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += weft_tensor_get(x, i) * weft_tensor_get(x, i);
+    return n ? sqrt(sum / (double)n) : 0;
 }

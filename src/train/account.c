@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * account.c - what a model takes: weights by part, FLOPs, memory and cache, from plans that nothing backs: it may be
- * larger than the machine.
+ * account.c - predicts the weights by part, FLOPs, memory and cache of a model from plans without memory, so the model
+ * may be larger than the machine.
  */
 #include "train/account.h"
 #include "nn/part.h"
-#include "train/partition.h"
-#include "train/prune.h"
+#include "train/prune/prune.h"
+#include "train/ranks/partition.h"
 
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void count_parts(const struct weft_nn *m, const struct weft_recipe *recip
     a->state_bytes = m->params.total * (recipe ? weft_recipe_state_bytes(recipe) : WEFT_STATE_BYTES);
 }
 
-/* A graph, planned without memory. */
+/* A graph planned without allocating memory. */
 struct plan {
     struct weft_net net;
     struct weft_exec *exec;
@@ -58,7 +58,7 @@ static void release(struct plan *p)
     weft_net_release(&p->net);
 }
 
-/* FLOPs of a token, all of them and by group. */
+/* Counts the FLOPs per token, in total and by group. */
 static void count_flops(const struct plan *p, int64_t tokens, double *flops, double groups[WEFT_GROUPS])
 {
     double all[WEFT_MAX_GROUPS];
@@ -95,14 +95,15 @@ static enum weft_status count_prefill(const struct weft_nn *m, int64_t length, s
     return status;
 }
 
-/* A matrix is multiplied once for each token that is decoded, if it is used then; and so is a tied table. */
+/* Returns whether a weight is multiplied once per decoded token: true for matrices that decoding uses, and for a tied
+ * table. */
 static bool is_multiplied(const struct plan *p, const struct weft_nn *m, int i)
 {
     const struct weft_param *w = &m->params.list[i];
     return p->net.weights[i] && (w->tied || (w->role != WEFT_TABLE && w->role != WEFT_VECTOR));
 }
 
-/* Of the model that is left when all units that are pruned are cut: its single weights that are 0 besides. */
+/* Counts the weights and FLOPs of the model without the pruned units, and the single weights that are also 0. */
 static void count_pruned(const struct plan *p, const struct weft_nn *m, const struct weft_nn *cut,
                          const struct weft_recipe *r, struct weft_account *a)
 {
@@ -121,7 +122,7 @@ static void count_pruned(const struct plan *p, const struct weft_nn *m, const st
     }
 }
 
-/* The token at the end of a sequence of this length, the others being cached. */
+/* Plans decoding the last token of a sequence of this length, with the others cached. */
 static enum weft_status plan_decode(struct plan *p, const struct weft_nn *m, int64_t length, double *flops,
                                     double groups[WEFT_GROUPS])
 {
@@ -130,7 +131,7 @@ static enum weft_status plan_decode(struct plan *p, const struct weft_nn *m, int
     size.store_rows = weft_round_up(length, WEFT_KEY_TILE);
     size.ring_rows = weft_round_up(weft_min(m->spec->ra_window + 1, length), WEFT_KEY_TILE);
     TRY(plan(p, m, WEFT_DECODE, size));
-    weft_exec_tensor(p->exec, p->net.at.pos)->data = &last; /* all that counting reads */
+    weft_exec_tensor(p->exec, p->net.at.pos)->data = &last; /* the only input that counting reads */
     count_flops(p, 1, flops, groups);
     return WEFT_OK;
 }
@@ -210,7 +211,7 @@ double weft_account_shift(double attn, double ffn)
 
 /* ---- whether it fits */
 
-/* Of a graph that training makes beside its own and frees again: the larger of what was counted and this. */
+/* Raises the count to the size of a graph that training builds in addition to its own and frees again. */
 static enum weft_status count_beside(const struct weft_nn *m, enum weft_use use, int64_t length, int64_t *bytes)
 {
     struct plan p = {0};
@@ -221,10 +222,10 @@ static enum weft_status count_beside(const struct weft_nn *m, enum weft_use use,
     return status;
 }
 
-/* What training takes, in bytes. */
+/* Memory for training, in bytes. */
 struct need {
-    int64_t state, spare_sums; /* weights, gradients and moments; of these, sums that grad_groups=1 does without */
-    int64_t step, saved;       /* a step's one buffer; what recompute=yes would save of it */
+    int64_t state, spare_sums; /* weights, gradients and moments; the part that grad_groups=1 saves */
+    int64_t step, saved;       /* buffer of a step; the part that recompute=yes saves */
     int64_t eval;
 };
 
@@ -256,7 +257,7 @@ static enum weft_status count_need(const struct weft_nn *m, const struct weft_re
 
 static double gib(int64_t bytes) { return (double)bytes / (1 << 30); }
 
-/* What helps, and only that: where the state alone is too much, nothing that makes a step smaller does. */
+/* Suggests only changes that help: if the state alone is too large, nothing that makes a step smaller does. */
 static void advise(const struct need *n, int64_t batch, int64_t available, char *text, size_t size)
 {
     bool smaller_step = n->state <= available;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * diagnose.c - what the parts of a model report about themselves on samples that training never sees.
+ * diagnose.c - collects the metrics that a model's parts report, on samples that training never sees.
  *
- * The graph is one of its own, made when it is wanted and freed again: training keeps its bits and its memory.
+ * It builds its own graph when needed and frees it again, so the bits and the memory of training stay the same.
  */
-#include "train/train.h"
+#include "train/learner.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ static double mean(const struct weft_tensor *x)
     return sum / (double)weft_max(1, weft_tensor_count(x));
 }
 
-/* The finding of a name, made with its first layer. */
+/* Returns the metric of a name, creating it for its first layer. */
 static struct weft_metric *metric(struct weft_learner *t, const char *name)
 {
     struct weft_diagnosis *d = &t->diagnosis;

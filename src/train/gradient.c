@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * gradient.c - the gradient of a step: samples in, a run per micro-batch, and the sum of them all in one fixed order.
+ * gradient.c - computes the gradient of a step: reads samples, runs every micro-batch, and sums up in one fixed order.
  *
- * Micro-batches of a group add to the same sum one after another, as the kernels do it. The groups' sums go up one
- * binary tree (tree.h). The groups come in order, so one open sum per level is enough. A rank has some of the groups;
- * what it cannot join by itself goes to the owners of the weights, who continue the same tree (ranks.c).
+ * Micro-batches of a group add to the same sum one after another, inside the kernels. The groups' sums are added along
+ * one binary tree (tree.h). Because groups arrive in order, one open sum per level is enough. A rank has some of the
+ * groups; sums that it cannot join by itself go to the owners of the weights, who continue the same tree (ranks.c).
  *
- * The loss is a mean over the scored tokens of all micro-batches, which must be known before the first backward pass.
- * Samples are functions of their index: they are made once to be counted and a second time to be run, instead of being
- * kept.
+ * The loss is a mean over the scored tokens of all micro-batches, whose number must be known before the first backward
+ * pass. Samples are functions of their index, so they are generated once for counting and a second time for the run
+ * instead of being stored.
  */
 #include "base/vmath_inl.h"
-#include "train/ranks.h"
+#include "train/ranks/ranks.h"
 
 /* ---- a micro-batch */
 
@@ -31,7 +31,7 @@ static float *number(const struct weft_learner *t, const struct weft_value *v)
     return weft_exec_tensor(t->exec, v)->data;
 }
 
-/* The terms as they stand in the loss, in the order of make_losses. */
+/* Adds the terms with their coefficients in the loss, in the order of make_losses. */
 static void add_losses(const struct weft_learner *t, struct weft_losses *l)
 {
     const struct weft_net *net = &t->net;
@@ -59,7 +59,7 @@ static void set_inputs(const struct weft_learner *t, int64_t micro_batch, float 
     *number(t, t->net.share) = 1 / (float)t->recipe->micro_batches;
 }
 
-/* Of the samples of a micro-batch. */
+/* Writes the digests of the samples of a micro-batch. */
 static void make_digests(const struct weft_learner *t, char (*to)[64])
 {
     const int32_t *tokens = weft_exec_tensor(t->exec, t->net.tokens)->data;
@@ -76,11 +76,11 @@ static void make_digests(const struct weft_learner *t, char (*to)[64])
     }
 }
 
-/* What the runs of a group are for. */
+/* The purpose of running a group. */
 struct purpose {
-    float weight;                       /* of a scored token in the loss */
-    bool other;                         /* the group is another rank's: what is read is not noted */
-    const struct weft_tree_node *nodes; /* of the last group of one of several ranks, `open` of them; else NULL */
+    float weight;                       /* weight of a scored token in the loss */
+    bool other;                         /* the group belongs to a different rank: its samples are not recorded */
+    const struct weft_tree_node *nodes; /* for the last group on one of several ranks, `open` nodes; else NULL */
     int open;
 };
 
@@ -111,7 +111,7 @@ static struct weft_losses make_losses(const struct weft_learner *t)
 struct adding {
     const struct weft_learner *t;
     float *to;
-    const float *from; /* NULL: nothing, `to` becomes 0 */
+    const float *from; /* NULL: `to` is set to 0 */
 };
 
 static void add_span(void *context, int64_t tile, int thread)
@@ -126,12 +126,12 @@ static void add_span(void *context, int64_t tile, int thread)
         to[i] += a->from[span->first + i];
 }
 
-/* What runs add their gradients to from here on. */
+/* Sets the sum to which runs add their gradients from now on. */
 static void begin_sum(const struct weft_learner *t, struct weft_sum *sum)
 {
     sum->losses = make_losses(t);
     weft_parallel(t->span_count, add_span, &(struct adding){t, sum->grads, NULL});
-    if (t->sum_count > 1) /* else it was bound once and for all */
+    if (t->sum_count > 1) /* a single sum stays bound */
         weft_net_bind(&t->net, t->exec, t->model, sum->grads);
 }
 
@@ -182,18 +182,18 @@ static int64_t count_scored(const struct weft_learner *t, int64_t first, int64_t
     return scored;
 }
 
-/* Of a scored token in the loss. */
+/* Returns the weight of a scored token in the loss. */
 static float token_weight(int64_t scored) { return 1 / (float)weft_max(1, scored); }
 
-/* The groups of this rank. In the end *count sums are open, but for one of several ranks, whose gradients are shared
- * with the last run, or when *own, the hash of one group, is wanted before they are. */
+/* Sums the groups of this rank; finally *count sums are open. With several ranks, the gradients are shared during the
+ * last run, or if `own` is not NULL after it, when *own is the hash of one group. */
 static enum weft_status sum_groups(struct weft_learner *t, float weight, struct weft_tree_node *open, int *count,
                                    char own[65])
 {
     const int rank = t->comm->rank, ranks = t->comm->size;
     const int64_t groups = weft_recipe_groups(t->recipe), end = weft_rank_first(groups, rank + 1, ranks);
     for (int64_t g = weft_rank_first(groups, rank, ranks); g < end; g++) {
-        bool last = ranks > 1 && g + 1 == end; /* its gradients are joined on their way */
+        bool last = ranks > 1 && g + 1 == end; /* its gradients are joined while it runs */
         struct weft_sum *sum = &t->sums[*count];
         open[*count] = (struct weft_tree_node){g, 1};
         TRY(sum_group(t, g, sum, &(struct purpose){weight, false, last && !own ? open : NULL, *count + 1}));
@@ -237,7 +237,7 @@ enum weft_status weft_learner_gradient(struct weft_learner *t)
     return WEFT_OK;
 }
 
-/* ---- a step again, op by op */
+/* ---- repeating a step op by op */
 
 static void set_again(struct weft_learner *t, int64_t micro_batch, float weight)
 {

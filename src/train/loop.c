@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop.c - steps until done, and what is due after each: records, held-out scores, diagnoses, checkpoints.
+ * loop.c - runs steps until done, with the actions due after each: records, held-out scores, diagnoses, checkpoints.
  *
- * What is written is a function of the step, so that a run that was stopped anywhere and resumed writes the same again.
- * A checkpoint comes last, when the records up to its step are safe on disk.
+ * Everything written is a function of the step, so a run that was stopped anywhere and resumed writes the same again. A
+ * checkpoint is written last, when the records up to its step are safe on disk.
  */
-#include "train/internal.h"
-#include "train/items.h"
+#include "train/loop.h"
+#include "train/record/internal.h"
+#include "train/score/items.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-/* How long things take, for --time: the longest so far. */
+/* Durations for --time: the longest so far, in seconds. */
 struct pace {
-    double step;  /* without what is due after it */
-    double score; /* of one held-out sample */
+    double step;  /* without the actions due after it */
+    double score; /* per held-out sample */
     double diagnosis;
     double save;
 };
@@ -52,7 +53,8 @@ static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now,
     return WEFT_OK;
 }
 
-/* Samples that are scored after a step: of the test at the end only, for it takes part in no decision on the way. */
+/* Returns the number of samples scored after a step. The test is scored only at the end, because no decision before
+ * depends on it. */
 static double scored_samples(const struct weft_learner *t, int64_t step)
 {
     int64_t wanted = t->recipe->eval_samples, samples = weft_recipe_held_out(t->recipe, WEFT_HELD_OUT, wanted);
@@ -83,7 +85,7 @@ static enum weft_status evaluate(struct weft_loop *l, struct weft_scores *scores
     return WEFT_OK;
 }
 
-/* Whether the weights as they are were scored and saved. */
+/* Whether the current weights were scored and saved. */
 static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now, struct pace *pace,
                                   struct weft_scores *scores, bool *scored, bool *saved)
 {
@@ -109,8 +111,8 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
     return WEFT_OK;
 }
 
-/* What the next step takes, with all that is due after it and a checkpoint. Until one was measured, a sample is scored
- * in a third of the time that it is learned in, and a diagnosis takes as long as a step. */
+/* Returns the duration of the next step with everything due after it and a checkpoint. Estimates until measured:
+ * scoring a sample takes a third of the time for training on it, and a diagnosis takes as long as a step. */
 static double next_round(const struct weft_learner *t, const struct pace *pace)
 {
     const struct weft_recipe *r = t->recipe;
@@ -144,7 +146,7 @@ static void measure(struct weft_progress *now, const struct weft_learner *t, int
 enum weft_status weft_loop_init(struct weft_loop *l, struct weft_learner *t)
 {
     const struct weft_recipe *r = t->recipe;
-    int64_t tokens = t->model->spec->batch * t->length; /* of a micro-batch */
+    int64_t tokens = t->model->spec->batch * t->length; /* tokens of a micro-batch */
     *l = (struct weft_loop){.trainer = t};
     l->progress = (struct weft_progress){.step = t->step, .steps = r->steps};
     l->progress.step_tokens = r->micro_batches * tokens;
@@ -158,7 +160,7 @@ enum weft_status weft_loop_run(struct weft_loop *l, bool *finished, struct weft_
 {
     struct weft_learner *t = l->trainer;
     struct weft_progress *now = &l->progress;
-    /* Until a save was measured: weights and moments at 100 MB/s. */
+    /* estimate until a save is measured: weights and moments at 100 MB/s */
     struct pace pace = {.save = l->folder ? 0.2 + 12e-8 * (double)t->model->params.total : 0};
     double start = weft_seconds(), before = t->seconds;
     int64_t first = t->step;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * opened.c - loads the weights of a trained model, as all commands and the interface do.
+ * opened.c - loads the weights of a trained model for all commands and the C API.
  */
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * recipe.c - how to train: the task, the optimiser and the schedule, from settings.
+ * recipe.c - reads the training recipe from settings: the task, the optimiser and the schedule.
  */
-#include "train/prune.h"
-#include "train/tree.h"
+#include "train/prune/prune.h"
+#include "train/ranks/tree.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -16,58 +16,61 @@ static const char *const schedules[] = {"cosine", "linear", "constant", NULL};
 #define PRUNES "prune!=0 or prune_heads!=0 or prune_channels!=0 or prune_ranks!=0"
 #define AT(field) offsetof(struct weft_recipe, field)
 static const struct weft_opt options[] = {
-    {"task", WEFT_OPT_CHOICE, AT(choice.task), "recall", .choices = weft_task_names, .help = "what is learned"},
-    {"optim", WEFT_OPT_CHOICE, AT(choice.optim), "adamw", .choices = weft_optim_names, .help = "optimiser"},
-    {"steps", WEFT_OPT_INT, AT(steps), "300", 1, 1e12, .help = "updates of the weights", .symbol = "GPT2_MAX_ITERS"},
-    {"lr", WEFT_OPT_REAL, AT(lr), "1e-3", 0, 10, .help = "highest learning rate"},
-    {"warmup", WEFT_OPT_INT, AT(warmup), "100", 0, 1e12, .help = "steps until the learning rate is at its highest"},
+    {"task", WEFT_OPT_CHOICE, AT(choice.task), "recall", .choices = weft_task_names, .help = "training task"},
+    {"optim", WEFT_OPT_CHOICE, AT(choice.optim), "adamw", .choices = weft_optim_names, .help = "optimiser",
+     .also = "optimizer optimiser"},
+    {"steps", WEFT_OPT_INT, AT(steps), "300", 1, 1e12, .help = "number of optimiser steps",
+     .also = "max_iters max_steps num_steps iterations train_steps", .symbol = "GPT2_MAX_ITERS"},
+    {"lr", WEFT_OPT_REAL, AT(lr), "1e-3", 0, 10, .help = "peak learning rate", .also = "learning_rate max_lr"},
+    {"warmup", WEFT_OPT_INT, AT(warmup), "100", 0, 1e12, .help = "number of warm-up steps",
+     .also = "warmup_steps warmup_iters num_warmup_steps"},
     {"schedule", WEFT_OPT_CHOICE, AT(choice.schedule), "cosine", .choices = schedules,
-     .help = "the learning rate from there on: a cosine or a line to a tenth of it, or no change"},
-    {"clip", WEFT_OPT_REAL, AT(clip), "1", 1e-6, 1e30, .help = "largest norm of all gradients together"},
+     .help = "learning rate after warm-up: cosine or linear decay to a tenth of lr, or constant"},
+    {"clip", WEFT_OPT_REAL, AT(clip), "1", 1e-6, 1e30, .help = "maximum global gradient norm",
+     .also = "grad_clip max_grad_norm gradient_clipping"},
     {"micro_batches", WEFT_OPT_INT, AT(micro_batches), "1", 1, 1 << 20,
-     .help = "M, micro-batches in a step: M times batch sequences give one gradient"},
+     .help = "M, number of micro-batches in a step: each gradient covers M times batch sequences",
+     .also = "gradient_accumulation_steps grad_accum accumulation_steps"},
     {"grad_groups", WEFT_OPT_INT, AT(grad_groups), "8", 1, 4096, .needs = "micro_batches!=1",
-     .help = "groups of micro-batches, at most M, whose gradients are summed apart and then up a binary tree; memory "
-             "for one more gradient each time it doubles. Other groups round otherwise"},
-    {"eval_samples", WEFT_OPT_INT, AT(eval_samples), "1024", 1, 1e9, .help = "held-out samples that are scored"},
+     .help = "number of groups of micro-batches, at most M: gradients are summed within each group, then up a binary "
+             "tree. Each doubling needs memory for one more gradient; a different number rounds differently"},
+    {"eval_samples", WEFT_OPT_INT, AT(eval_samples), "1024", 1, 1e9, .help = "number of held-out samples to score"},
     {"eval_every", WEFT_OPT_INT, AT(eval_every), "0", 0, 1e12,
-     .help = "steps from one scoring of held-out samples to the next; 0: only at the end"},
+     .help = "interval in steps between evaluations on held-out samples; 0: only at the end"},
     {"diagnose_every", WEFT_OPT_INT, AT(diagnose_every), "0", 0, 1e12,
-     .help = "steps from one look at attention's entropy and reciprocity (and what else the parts report) on held-out "
-             "samples to the next, and at the end; 0: never"},
-    {"log_every", WEFT_OPT_INT, AT(log_every), "10", 0, 1e12,
-     .help = "steps from one record of losses in a run's log to the next; 0: only at the end"},
+     .help = "interval in steps between measurements of attention's entropy and reciprocity (and the parts' own "
+             "metrics) on held-out samples, which are also made at the end; 0: never"},
+    {"log_every", WEFT_OPT_INT, AT(log_every), "10", 0, 1e12, .help = "logging interval in steps; 0: only at the end"},
     {"checkpoint_every", WEFT_OPT_INT, AT(checkpoint_every), "1000", 0, 1e12,
-     .help = "steps from one checkpoint of a run to the next; 0: only at the end"},
-    {"keep", WEFT_OPT_INT, AT(keep), "2", 1, 1e6, .help = "checkpoints that are kept, the newest"},
+     .help = "checkpoint interval in steps; 0: only at the end"},
+    {"keep", WEFT_OPT_INT, AT(keep), "2", 1, 1e6, .help = "number of newest checkpoints to keep"},
     {"init", WEFT_OPT_TEXT, AT(init), "",
-     .help =
-         "a run, checkpoint or safetensors file whose weights training begins with, where they fit by name and shape; "
-         "the others are drawn"},
+     .help = "run, checkpoint or safetensors file with initial weights, matched by name and shape; all others are "
+             "randomly initialised"},
     {"init_leave", WEFT_OPT_BOOL, AT(init_leave), "no",
-     .needs = "init!=", .help = "weights of init that fit nowhere are left out; otherwise they are refused"},
+     .needs = "init!=", .help = "yes: ignore weights in init that do not match the model's; no: they are an error"},
     {"prune", WEFT_OPT_REAL, AT(prune.target), "0", 0, 0.999,
-     .help = "magnitude pruning: share of each chosen matrix that is 0 in the end; 0: none"},
+     .help = "magnitude pruning: final fraction of zeros in each selected matrix; 0: no pruning"},
     {"prune_heads", WEFT_OPT_REAL, AT(prune.units.heads), "0", 0, 0.999,
-     .help = "share of the heads of every layer whose weights are 0 in the end, as weft prune --heads leaves them out"},
+     .help = "final fraction of zeroed heads in every layer, selected as by weft prune --heads"},
     {"prune_channels", WEFT_OPT_REAL, AT(prune.units.channels), "0", 0, 0.999,
-     .help = "the same of the feed-forward's channels"},
+     .help = "final fraction of zeroed feed-forward channels in every layer, selected as by weft prune --channels"},
     {"prune_ranks", WEFT_OPT_REAL, AT(prune.units.ranks), "0", 0, 0.999,
-     .help = "the same of the ranks of M1, M2 and M3, where they have some"},
+     .help = "final fraction of zeroed ranks of M1, M2 and M3, if they have any, selected as by weft prune --ranks"},
     {"prune_begin", WEFT_OPT_REAL, AT(prune.begin), "0.25", 0, 1, .needs = PRUNES,
-     .help = "share of the steps after which pruning begins"},
+     .help = "fraction of the steps after which pruning begins"},
     {"prune_end", WEFT_OPT_REAL, AT(prune.end), "0.75", 0, 1, .needs = PRUNES,
-     .help = "share of the steps after which all is pruned"},
+     .help = "fraction of the steps after which pruning is complete"},
     {"prune_every", WEFT_OPT_INT, AT(prune.every), "10", 1, 1e12, .needs = PRUNES,
-     .help = "steps from one growth of the masks to the next"},
+     .help = "interval in steps at which the masks grow"},
     {"prune_attention", WEFT_OPT_BOOL, AT(prune.attention), "yes", .needs = "prune!=0",
-     .help = "matrices of attention are pruned"},
+     .help = "pruning of the attention matrices"},
     {"prune_ffn", WEFT_OPT_BOOL, AT(prune.ffn), "yes", .needs = "prune!=0",
-     .help = "matrices of the feed-forward are pruned"},
+     .help = "pruning of the feed-forward matrices"},
     {"prune_mechanisms", WEFT_OPT_BOOL, AT(prune.mechanisms), "yes", .needs = "prune!=0",
-     .help = "matrices of the mechanisms are pruned"},
+     .help = "pruning of the mechanisms' matrices"},
     {"prune_embedding", WEFT_OPT_BOOL, AT(prune.embedding), "no", .needs = "prune!=0",
-     .help = "matrices outside the blocks are pruned: embedding, positions and output"},
+     .help = "pruning of the matrices outside the blocks: embedding, positions and output"},
 };
 static const struct weft_owner owner = WEFT_OWNER("training", options);
 
@@ -84,7 +87,7 @@ const struct weft_owner *weft_train_owner_at(int i)
     return optim ? &optim->owner : NULL;
 }
 
-/* The chosen one gets its options; of the others only the names are made known. */
+/* Reads the options of the chosen one; only declares the names of the others' options. */
 static enum weft_status take(struct weft_recipe *r, struct weft_settings *settings, const struct weft_owner *of,
                              size_t bytes, void **chosen)
 {
@@ -195,8 +198,8 @@ int64_t weft_recipe_fill(const struct weft_recipe *r, const struct weft_spec *sp
     return scored;
 }
 
-/* What is not scored does without the three products of the vocabulary: logits, and the gradients of rows and weights.
- */
+/* Tokens that are not scored do not need the three matmuls over the vocabulary: logits, and the gradients of rows and
+ * weights. */
 enum weft_status weft_recipe_flops(const struct weft_recipe *r, const struct weft_spec *spec, double all, double *flops)
 {
     int64_t length = r->task->length(r->task_options), silent = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * registry.c - the tasks and optimisers there are: those of tasks.def, then those that were registered.
+ * registry.c - the registry of tasks and optimisers: first tasks.def, then registered ones.
  */
-#include "train/train.h"
+#include "train/tasks.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const struct weft_optim *optims[WEFT_MAX_TASKS] = {
 #include "train/tasks.def"
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of those that register; others may read meanwhile */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while registering; others may read meanwhile */
 
 static void name_rows(void)
 {
@@ -46,14 +46,14 @@ const struct weft_optim *weft_optim_at(int i)
     return i < WEFT_MAX_TASKS ? __atomic_load_n(&optims[i], __ATOMIC_ACQUIRE) : NULL;
 }
 
-/* Where a new name goes in a list of names. */
+/* Returns the place of a new name in a list of names. */
 static enum weft_status place(const char *const *names, const char *name, int *at)
 {
     for (*at = 0; names[*at]; ++*at)
         if (strcmp(names[*at], name) == 0)
             return FAIL(WEFT_INVALID, "there is a task or optimiser named %s already: choose another name", name);
     if (*at == WEFT_MAX_TASKS)
-        return FAIL(WEFT_INVALID, "%s is one too many: there can be %d", name, WEFT_MAX_TASKS);
+        return FAIL(WEFT_INVALID, "%s is one too many: there can be at most %d", name, WEFT_MAX_TASKS);
     return WEFT_OK;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * step.c - one step: the gradient, its limits, the update; and the memory it all takes.
+ * step.c - runs a step: the gradient, its limits, the update; and allocates the memory for it.
  */
 #include "base/vmath_inl.h"
-#include "train/prune.h"
-#include "train/ranks.h"
+#include "train/prune/prune.h"
+#include "train/ranks/ranks.h"
 
 #include <stdlib.h>
 
@@ -27,7 +27,9 @@ static enum weft_status make_spans(struct weft_learner *t)
     return WEFT_OK;
 }
 
-/* Alone, moments are in the order of the weights; else those of its own spans are one behind the other. */
+/* Without other ranks, moments are in the order of the weights; otherwise the moments of the rank's own spans follow
+ * each other.
+ */
 static enum weft_status make_own(struct weft_learner *t)
 {
     const struct weft_partition *p = &t->partition;
@@ -146,7 +148,7 @@ static void square_span(void *context, int64_t tile, int thread)
     t->squares[t->own[tile].span] = vsum(sum);
 }
 
-/* The norm of all gradients: a sum per span, then one binary tree over the spans. */
+/* Computes the norm of all gradients: a sum per span, then one binary tree over the spans. */
 static enum weft_status gradient_norm(struct weft_learner *t, double *norm)
 {
     weft_parallel(t->own_count, square_span, t);
@@ -165,7 +167,8 @@ struct updating {
     void (*fn)(const void *options, const struct weft_update *u, const struct weft_span *span);
 };
 
-/* Moments may be elsewhere than the weights: they are given so that the span begins at its first element. */
+/* Moments may have a different layout from the weights, so their pointers are shifted to make the span begin at its
+ * first element. */
 static void work_on_span(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -198,7 +201,7 @@ static void work_on_spans(struct updating *u,
     weft_parallel(u->t->own_count, work_on_span, u);
 }
 
-/* Reports the first number in an array of the parameters' layout that is not finite. */
+/* Finds the first non-finite value in an array with the layout of the parameters. */
 static bool find_bad(const struct weft_params *p, const float *array, const char *what, char *text, size_t size)
 {
     for (int i = 0; i < p->count; i++)
@@ -210,8 +213,8 @@ static bool find_bad(const struct weft_params *p, const float *array, const char
     return false;
 }
 
-/* Names a weight that is not finite, or what went bad first on the way to the gradient; a gradient where computing it
- * again finds nothing (two groups may be finite and their sum not). */
+/* Names a non-finite weight, or the first bad value on the way to the gradient; if recomputing finds none, names a
+ * gradient (the sum of two finite groups may not be finite). */
 static enum weft_status not_finite(struct weft_learner *t, double loss, double norm)
 {
     const struct weft_params *p = &t->model->params;

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# hashes.sh - the program for aarch64, in an emulator, checks every op on some of its cases, and trains combinations
-# of choices to the bits of the program for this machine. The emulator is some 200 times slower: one of WEFT_EVERY
-# combinations is taken, and WEFT_MODELS names presets whose recorded hashes are also compared (make long-aarch64).
+# hashes.sh - checks every op on some of its cases with the aarch64 build in an emulator, and trains combinations of
+# options, which must have the same bits as with the build for this machine. The emulator is about 200 times slower, so
+# one of WEFT_EVERY combinations is used. WEFT_MODELS names presets whose recorded hashes are also compared (make
+# long-aarch64).
 # run-tests: aarch64 141 s
 set -u
 source tests/tap
@@ -14,7 +15,7 @@ trap 'rm -f "$ops"' EXIT
 there() { ${WEFT_WRAP:-} "$WEFT" "$@" 2>/dev/null; }
 
 [[ -x $here ]] || { echo "skip: there is no $here to compare with" && exit 77; }
-there check --every 16 --json >"$ops" & # beside the others: this test takes most of the time
+there check --every 16 --json >"$ops" & # in parallel with the others, because it takes most of the time
 wanted=$("$here" check --hashes --pairs --every "$every" --json 2>/dev/null | field sha256)
 json=$(there check --hashes --pairs --every "$every" --json)
 [[ ${#wanted} == 64 && $(field sha256 <<<"$json") == "$wanted" ]]

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# `weft bench` on tiny models: what does not depend on the machine, and that every bench of a model runs.
+# `weft bench` on tiny models: results that do not depend on the machine, and that every benchmark of a model runs.
 # run-tests: 20 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 field() { sed -n "s/.*\"$1\": \([-0-9.e+]*\).*/\1/p"; }
 holds() { # NAME CONDITION: an awk expression
@@ -17,14 +16,12 @@ share() { # SETTING...: FLOPs of attention in training, at 64 tokens, as `weft s
 
 for settings in geom=dot "geom=w2 spread=full" geom=overlap "attn=latent latent_width=16" \
     "geom=w2 attn=latent latent_width=16 pos=rope"; do
-    sets=()
-    for setting in $settings; do
-        sets+=(--set "$setting")
-    done
+    read -ra sets <<<"$settings"
+    sets=("${sets[@]/#/--set=}")
     positions=()
     [[ $settings != *rope* ]] || positions=(--set pos=rope)
     json=$("$weft" bench attention --preset gpt2 "${sets[@]}" --length 64,128 --seconds 1 --threads 1 --json 2>/dev/null)
-    holds "$settings: FLOPs relative to dot products and full keys are those of weft show" \
+    holds "$settings: FLOPs relative to dot products and full keys match weft show" \
         "(($(field flops_64 <<<"$json") * $(share "${positions[@]}") / $(share "${sets[@]}")) - 1) ^ 2 < 1e-4"
     holds "and memory grows with the length, at most in proportion" \
         "$(field planned_bytes_128 <<<"$json") > $(field planned_bytes_64 <<<"$json") &&

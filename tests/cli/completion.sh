@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# completion.sh - what TAB offers in bash, zsh and fish, asked of these shells themselves.
+# completion.sh - the completions that TAB offers in bash, zsh and fish, as reported by these shells.
 # run-tests: 2 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 tree=$PWD
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 mkdir "$scratch/bin" "$scratch/here" "$scratch/here/tr-folder" "$scratch/here/gate"
 ln -s "$weft" "$scratch/bin/weft"
@@ -30,7 +28,7 @@ in_bash() { # LINE, as bash breaks it: at spaces, and around every "="
         printf "%s\n" "${COMPREPLY[@]}"' - "$tree/src/cmd/shell/weft.bash" "$1"
 }
 
-in_zsh() { # LINE, typed into an interactive zsh; what its completion adds is written down, too
+in_zsh() { # LINE: types it into an interactive zsh and also writes down what its completion adds
     cat >"$scratch/zshrc" <<END
 unset PROMPT RPROMPT
 autoload -Uz compinit

@@ -2,15 +2,14 @@
 # SPDX-License-Identifier: MIT
 #
 # data-memory.sh - preparing a stream of MEGABYTES (64 by default) takes less than 200 MB of memory and loses no byte: as
-# JSONL, plain text, and plain text compressed with Zstandard. The temporary token files take twice as many bytes.
+# JSONL, plain text, and plain text compressed with Zstandard. The temporary token files take twice the size of the
+# stream.
 # run-tests: 8 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 megabytes=${MEGABYTES:-64}
 [[ $weft != *san/* ]] || { echo "skip: sanitizers need extra memory"; exit 77; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 feed() { # KIND: runs weft on a stream; prints its peak memory in MB, whether it counted every byte, and its speed
     python3 - "$1" "$megabytes" "$weft" "$scratch/out" <<'END'

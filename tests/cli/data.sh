@@ -5,21 +5,11 @@
 # run-tests: 6 s, asan 41 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 field() { sed -nE "s/.*\"$1\": \"?([^,\"}]*).*/\1/p"; }
 
-# fails STATUS TEXT ARGUMENTS...: `weft data` exits with STATUS, prints TEXT, and leaves no folder.
-fails() {
-    local expected=$1 text=$2 status
-    shift 2
-    "$weft" data "$@" >"$scratch/log" 2>&1
-    status=$?
-    ((status == expected)) && grep -qF -- "$text" "$scratch/log" && [[ ! -e $scratch/no && ! -e $scratch/no.partial ]]
-    result $? "weft data ${*//$scratch\//}: exits with $expected and prints: $text"
-}
+data_fails() { fails "$1" "$2" data "${@:3}"; } # STATUS TEXT ARGUMENTS...
 
 for i in {1..400}; do echo "{\"text\": \"document $i, with some words\"}"; done >"$scratch/a.jsonl"
 sed 's/{"text": "\(.*\)"}/\1/' "$scratch/a.jsonl" >"$scratch/a.txt"
@@ -44,38 +34,40 @@ val=$("$weft" data info "$scratch/lines" --split val --json | field documents)
 [[ $(field documents <<<"$json") == 400 ]] && ((val > 40 && val < 130))
 result $? "JSONL: each line is a document, and about a fifth is for validation"
 
-"$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end-less" --tokenizer char 2>&1 >/dev/null | grep -q 'nothing stands between documents' &&
-    ! "$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end" 2>&1 >/dev/null | grep -q 'nothing stands'
+"$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end-less" --tokenizer char 2>&1 >/dev/null | grep -q 'documents are not separated' &&
+    ! "$weft" data prepare "$scratch/a.jsonl" --field text --out "$scratch/end" 2>&1 >/dev/null | grep -q 'documents are not separated'
 result $? "warns if the tokenizer has no token to separate documents"
 "$weft" data prepare "$scratch/a.txt" --out "$scratch/char" --tokenizer char >/dev/null &&
     [[ $("$weft" data info "$scratch/char" --json | field vocab) == $(($(grep -o . "$scratch/a.txt" | sort -u | wc -l) + 1)) ]]
 result $? "the vocabulary is the set of characters in the text"
 
-fails 2 "prepare, info or index" # nothing
-fails 2 "did you mean prepare?" prepar x
-fails 2 "Give --out=DIR" prepare "$scratch/a.txt"
-fails 2 "which INPUT?" prepare --out "$scratch/no"
-fails 2 "which file or folder?" info
-fails 2 "which file or folder?" index
-fails 2 "--out is not an option of info" info x --out "$scratch/no"
-fails 2 "--length is not an option of prepare" prepare x --out "$scratch/no" --length 3
-fails 2 "say which field" prepare "$scratch/a.jsonl" --out "$scratch/no"
-fails 2 "less than 1" prepare "$scratch/a.txt" --out "$scratch/no" --val 1
-fails 2 "give a whole number from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
-fails 1 "a.jsonl:1: no text field \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
-fails 1 "a.txt:1:" prepare "$scratch/a.txt" --out "$scratch/no" --field text
-fails 1 "exists already" prepare "$scratch/a.txt" --out "$scratch/text"
+data_fails 2 "prepare, info or index" # nothing
+data_fails 2 "did you mean prepare?" prepar x
+data_fails 2 "pass --out=DIR" prepare "$scratch/a.txt"
+data_fails 2 "no INPUT given" prepare --out "$scratch/no"
+data_fails 2 "no PATH given" info
+data_fails 2 "no PATH given" index
+data_fails 2 "--out is not an option of info" info x --out "$scratch/no"
+data_fails 2 "--length is not an option of prepare" prepare x --out "$scratch/no" --length 3
+data_fails 2 "name the field" prepare "$scratch/a.jsonl" --out "$scratch/no"
+data_fails 2 "a fraction below 1" prepare "$scratch/a.txt" --out "$scratch/no" --val 1
+data_fails 2 "expected an integer from 1 to" prepare "$scratch/a.txt" --out "$scratch/no" --shard-tokens 0
+data_fails 1 "a.jsonl:1: no text field \"body\"" prepare "$scratch/a.jsonl" --out "$scratch/no" --field body
+data_fails 1 "a.txt:1:" prepare "$scratch/a.txt" --out "$scratch/no" --field text
+data_fails 1 "exists already" prepare "$scratch/a.txt" --out "$scratch/text"
 { head -c 5000000 /dev/zero | tr '\0' 'a' && printf '\0b\n'; } >"$scratch/zero.txt"
-fails 1 "zero.txt: byte 5000000 is zero" prepare "$scratch/zero.txt" --out "$scratch/no" --tokenizer char
+data_fails 1 "zero.txt: byte 5000000 is zero" prepare "$scratch/zero.txt" --out "$scratch/no" --tokenizer char
 printf '{"text": "a"}\n{"text": "ab\\u0000"}\n' >"$scratch/zero.jsonl"
-fails 1 "zero.jsonl: byte 2 of document 2 is zero" prepare "$scratch/zero.jsonl" --field text --out "$scratch/no" --tokenizer char
-fails 1 "only once" prepare - --out "$scratch/no" --tokenizer char
-fails 1 "none" prepare "$scratch/none" --out "$scratch/no"
-fails 1 "no token files for test" info "$scratch/text" --split test
+data_fails 1 "zero.jsonl: byte 2 of document 2 is zero" prepare "$scratch/zero.jsonl" --field text --out "$scratch/no" --tokenizer char
+data_fails 1 "only once" prepare - --out "$scratch/no" --tokenizer char
+data_fails 1 "none" prepare "$scratch/none" --out "$scratch/no"
+[[ ! -e $scratch/no && ! -e $scratch/no.partial ]]
+result $? "none of these leaves a folder"
+data_fails 1 "no token files for test" info "$scratch/text" --split test
 truncate -s -1 "$scratch/text/train_000002.bin"
-fails 1 "train_000002.bin, byte 8" info "$scratch/text"
+data_fails 1 "train_000002.bin, byte 8" info "$scratch/text"
 
-# Compares GPT-2's tokens of a long text with the hash of another encoder's.
+# Compares GPT-2's tokens of a long text with the hash of an independent encoder's tokens.
 text=se-prose/train.txt
 [[ $weft != *san/* ]] || text=se-prose/val.txt
 name="the tokens of $text are GPT-2's"
@@ -87,8 +79,8 @@ if [[ -n ${WEFT_DATA:-} ]]; then
 else
     echo "ok $((++tap_number)) - $name # SKIP WEFT_DATA is not set"
 fi
-# ---- hash trees: the root is that of RFC 6962, computed by Python; a changed block is found when it is read
-root() { # FILE: the root that the tree says, and the one that the file has
+# ---- hash trees: the root follows RFC 6962 and is recomputed by Python; a changed block is found when it is read
+root() { # FILE: prints the root recorded in the tree and the root computed from the file
     python3 - "$1" <<'END'
 import hashlib, sys
 data = open(sys.argv[1], "rb").read()
@@ -118,12 +110,12 @@ rm "$scratch"/again/*.tree && train run-1 && diff -r "$scratch/tree" "$scratch/a
 result $? "so does the first run on them"
 score() { "$weft" eval "$scratch/run-1" --data "$scratch/again" >"$scratch/log" 2>&1; } # reads every block of val
 score
-result $? "weft eval reads them, too"
+result $? "weft eval also reads them"
 bytes=$(stat -c %s "$scratch/again/val_000000.bin")
 for at in 2000 $((bytes / 2)) $((bytes - 1)); do
     cp "$scratch/tree/val_000000.bin" "$scratch/again" && printf '\x00' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null
     cmp -s "$scratch/tree/val_000000.bin" "$scratch/again/val_000000.bin" && printf '\x01' | dd of="$scratch/again/val_000000.bin" bs=1 seek=$at conv=notrunc 2>/dev/null
-    ! score && grep -q 'val_000000.bin, from byte .*: this block .* `weft data index`' "$scratch/log"
+    ! score && grep -q 'val_000000.bin, byte .*: this block .* `weft data index`' "$scratch/log"
     result $? "byte $at of $bytes changed: refused when it is read"
 done
 cp "$scratch/tree/val_000000.bin" "$scratch/again"
@@ -133,8 +125,8 @@ for at in 0 8 12 16 30 60 70 $(($(stat -c %s "$scratch/tree/val_000000.bin.tree"
     result $? "byte $at of the tree changed: refused"
 done
 head -c 100 "$scratch/tree/val_000000.bin.tree" >"$scratch/again/val_000000.bin.tree" && ! score && grep -q 'is damaged' "$scratch/log"
-result $? "a tree that was cut is refused"
+result $? "a tree that was cut is rejected"
 "$weft" data index "$scratch/again" >/dev/null 2>&1 && score && diff -r "$scratch/tree" "$scratch/again"
 result $? "index replaces it"
-fails 1 "has no token files" index "$scratch/run-1"
+data_fails 1 "has no token files" index "$scratch/run-1"
 finish

@@ -1,28 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# eval.sh - text and items are scored, the same whatever the batch and the threads; PyTorch's figure for a known model;
-# what is wrong is said.
+# eval.sh - scores of text and items, the same for any batch size and number of threads; PyTorch's figure for a known
+# model; error messages.
 # run-tests: 16 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 tiny=(--set layers=1 --set width=32 --set heads=2 --set vocab=257 --set context=32 --set batch=5)
 # evaluate ARGUMENTS...: the JSON, without what differs from run to run
 evaluate() { "$weft" eval --json "$@" 2>"$scratch/log" | sed -E 's/"(seconds|tokens_per_s|threads)": [^,]*, //g'; }
 near() { python3 -c 'import sys; a, b, most = map(float, sys.argv[1:]); sys.exit(not abs(a - b) <= most)' "$@"; }
-# fails STATUS TEXT ARGUMENTS...
-fails() {
-    local expected=$1 text=$2 status
-    shift 2
-    "$weft" eval "$@" >"$scratch/log" 2>&1
-    status=$?
-    ((status == expected)) && grep -qF -- "$text" "$scratch/log"
-    result $? "weft eval ${*//$scratch\//}: exits with $expected and says: $text"
-}
+eval_fails() { fails "$1" "$2" eval "${@:3}"; } # STATUS TEXT ARGUMENTS...
 
 for i in {1..40}; do echo "Line $i has words, and some of them are long."; done >"$scratch/text"
 for i in {1..70}; do
@@ -39,7 +29,7 @@ for dtype in f32 bf16; do
         result $? "$dtype: $what is scored"
         for batch in 3 8; do
             [[ $(evaluate "${model[@]}" --set dtype=$dtype --data "$scratch/$what" --batch $batch --threads $batch) == "$one" ]]
-            result $? "$dtype: $what gives the same with --batch $batch and as many threads"
+            result $? "$dtype: $what gives the same with --batch $batch and $batch threads"
         done
     done
 done
@@ -86,30 +76,30 @@ assert abs(sum(n * text[name] for n, name in zip(counts, names)) / text["tokens"
 assert {name: text[name] for name in plain} == plain
 END
 result $? "--by-position: the ranges are those of every window, and change nothing else"
-fails 1 "--by-position has no effect on" "${model[@]}" --data "$scratch/pairs" --by-position
+eval_fails 1 "--by-position has no effect on" "${model[@]}" --data "$scratch/pairs" --by-position
 
-fails 2 "which MODEL" --data "$scratch/text"
-fails 2 "Give --data=PATH" gpt2
-fails 2 "give a whole number from 1 to" gpt2 --data "$scratch/text" --batch 0
-fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
-fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
-fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
-fails 1 "has no such option" "${model[@]}" --set steps=3 --data "$scratch/text"
-fails 1 "nor a valid checkpoint" "$scratch" --data "$scratch/text"
-fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
-fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
-fails 1 "tokens up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
-fails 1 "no token files for val" gpt2 --data "$scratch/folder"
-fails 1 "give a regular file" "${model[@]}" --data /dev/null
+eval_fails 2 "no MODEL given" --data "$scratch/text"
+eval_fails 2 "pass --data=PATH" gpt2
+eval_fails 2 "expected an integer from 1 to" gpt2 --data "$scratch/text" --batch 0
+eval_fails 1 "no tokenizer.json" gpt2 --data "$scratch/text"
+eval_fails 1 "257 tokens, but the model" gpt2 --set vocab=100 --tokenizer bytes --data "$scratch/text"
+eval_fails 1 "cannot be read" "${model[@]}" --data "$scratch/none"
+eval_fails 1 "has no such option" "${model[@]}" --set steps=3 --data "$scratch/text"
+eval_fails 1 "nor a valid checkpoint" "$scratch" --data "$scratch/text"
+eval_fails 1 "--split has no effect" "${model[@]}" --data "$scratch/text" --split val
+eval_fails 1 "--tokenizer has no effect" "${model[@]}" --data "$scratch/folder"
+eval_fails 1 "token ids up to 256" gpt2 --set vocab=100 --data "$scratch/folder" --split train
+eval_fails 1 "no token files for val" gpt2 --data "$scratch/folder"
+eval_fails 1 "not a regular file" "${model[@]}" --data /dev/null
 printf x >"$scratch/short"
-fails 1 "less than two tokens" "${model[@]}" --data "$scratch/short"
+eval_fails 1 "fewer than two tokens" "${model[@]}" --data "$scratch/short"
 
 # refused TEXT LINE: a third line that is none
 refused() {
     { head -n 2 "$scratch/choices" && echo "$2"; } >"$scratch/items"
-    fails 1 "items:3:$1" "${model[@]}" --data "$scratch/items"
+    eval_fails 1 "items:3:$1" "${model[@]}" --data "$scratch/items"
 }
-refused " the field \"answer\" is not known" '{"query": "a", "choices": ["b", "c"], "gold": 0, "answer": 1}'
+refused " unknown field \"answer\"" '{"query": "a", "choices": ["b", "c"], "gold": 0, "answer": 1}'
 refused " gold must be" '{"query": "a", "choices": ["b", "c"], "gold": 2}'
 refused " gold must be" '{"query": "a", "choices": ["b", "c"], "gold": "0"}'
 refused " query must be" '{"query": "a", "choices": ["b"], "gold": 0}'
@@ -137,17 +127,17 @@ for name in ["task", "eval_loss", "accuracy", "test_loss", "test_accuracy", "wei
 END
     result $? "${task%% *}: a run is scored on its own task as at the end of training"
     [[ -n $scored && $(evaluate "$run/step-000000003" --batch 3 --threads 3) == "$scored" ]]
-    result $? "${task%% *}: so is its checkpoint, with another batch and other threads"
+    result $? "${task%% *}: so is its checkpoint, with a different batch size and number of threads"
 done
 [[ $(evaluate "$scratch/runs/fuzzy" --set fuzzy_noise=0.875 | field best_accuracy) == 0.25 ]]
-result $? "the floor is that of the samples that are scored"
+result $? "the floor is computed from the scored samples"
 [[ $(evaluate "$scratch/runs/recall" --set eval_samples=20 | field samples) == 20 ]]
 result $? "options of the task can be set"
-fails 1 "--split has no effect without --data" "$scratch/runs/recall" --split val
-fails 1 "--tokenizer has no effect without --data" "$scratch/runs/recall" --tokenizer bytes
-fails 1 "--by-position has no effect without --data" "$scratch/runs/recall" --by-position
+eval_fails 1 "--split has no effect without --data" "$scratch/runs/recall" --split val
+eval_fails 1 "--tokenizer has no effect without --data" "$scratch/runs/recall" --tokenizer bytes
+eval_fails 1 "--by-position has no effect without --data" "$scratch/runs/recall" --by-position
 
-# A longer context than that of training: 64 tokens. Learned positions come again from the first on.
+# A context longer than in training: 64 tokens. Learned positions wrap around.
 head -c 64 "$scratch/text" >"$scratch/beginning"
 for pos in learned relative rope alibi; do
     "$weft" train gpt2 "${small[@]}" --set pos=$pos --set task=text --set "data=$scratch/data" --out "$scratch/runs/$pos" >/dev/null 2>&1
@@ -156,23 +146,23 @@ for pos in learned relative rope alibi; do
     result $? "$pos: the first tokens cost the same at a longer context"
     long=$(evaluate "$scratch/runs/$pos" --data "$scratch/text" --set context=200 --by-position)
     [[ -n $(field loss_at_128_255 <<<"$long") && $(field context <<<"$long") == 200 ]]
-    result $? "$pos: later positions are scored, too"
-    [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": fitted to a context of 200 tokens, not trained at it"* ]]
-    result $? "$pos: what was extended is said"
+    result $? "$pos: later positions are also scored"
+    [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": resized to a context of 200 tokens, which the model was not trained with"* ]]
+    result $? "$pos: the message names the extended weights"
 done
-fails 1 "fit nowhere in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
-fails 1 "does not fit the model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64
-fails 1 "lacks weights of the model: wpe" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set pos=learned
-fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1
+eval_fails 1 "match nothing in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
+eval_fails 1 "does not match the model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64
+eval_fails 1 "lacks weights of the model: wpe" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set pos=learned
+eval_fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1
 rev "$scratch/text" >"$scratch/reversed" && mv "$scratch/data" "$scratch/moved" &&
     "$weft" data prepare "$scratch/reversed" --out "$scratch/data" --val 0.2 --tokenizer char >/dev/null
-fails 1 "the data are not those that" "$scratch/runs/text"
+eval_fails 1 "the data is not the data that" "$scratch/runs/text"
 rm -r "$scratch/data"
-fails 1 "$scratch/data cannot be read" "$scratch/runs/text"
+eval_fails 1 "$scratch/data cannot be read" "$scratch/runs/text"
 [[ $(evaluate "$scratch/runs/text" --data "$scratch/moved" | field kind) == text ]]
 result $? "with --data a run of the task text needs no data of its own"
 
-# Weights that are not finite, or so large that the loss is not.
+# Non-finite weights, or weights so large that the loss is not finite.
 poison() { # MODEL FOLDER VALUE: a copy without hashes, whose embedding is all of this value
     cp -r "$1" "$2" && rm "$2/optimizer.safetensors" && python3 - "$2/model.safetensors" "$3" <<'END'
 import json, struct, sys
@@ -191,11 +181,11 @@ open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
 END
 }
 poison "$scratch/runs/recall/step-000000003" "$scratch/nan" nan
-fails 1 "is not finite at element 0" "$scratch/nan"
+eval_fails 1 "is not finite at element 0" "$scratch/nan"
 poison "$scratch/runs/text/step-000000003" "$scratch/large" 1e38
-fails 1 "the model's loss is not finite" "$scratch/large" --data "$scratch/moved"
+eval_fails 1 "the model's loss is not finite" "$scratch/large" --data "$scratch/moved"
 poison "$scratch/runs/recall/step-000000003" "$scratch/large-too" 1e38
-fails 1 "the model's loss is not finite" "$scratch/large-too"
+eval_fails 1 "the model's loss is not finite" "$scratch/large-too"
 
 # A model and its logits that are not ours.
 name="a known model has the loss that PyTorch's logits give"
@@ -212,7 +202,7 @@ if [[ -n ${WEFT_DATA:-} ]]; then
     result $? "a run's newest good checkpoint is scored"
     cp "$WEFT_DATA/gpt2-bpe/encoder.json" "$scratch/known/tokenizer.json"
     "$weft" data prepare "$scratch/text" --out "$scratch/chars" --val 0 --tokenizer char >/dev/null
-    fails 1 "not made with the model's tokenizer" "$scratch/known" --data "$scratch/chars" --split train
+    eval_fails 1 "not prepared with the model's tokenizer" "$scratch/known" --data "$scratch/chars" --split train
     for file in blimp/blimp_first100.jsonl evals/hellaswag_val_first1000.jsonl; do
         head -n 100 "$WEFT_DATA/$file" >"$scratch/items"
         [[ $(evaluate "${model[@]}" --data "$scratch/items" | field items) == 100 ]]

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# examples.sh - the examples run as their comments say, and are short. (tests/once/example-train.sh runs the last.)
+# examples.sh - the examples run as described in their comments, and are short. (tests/once/example-train.sh runs the
+# last one.)
 # run-tests: 4 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-programs=$(examples "$weft")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+programs=$(dirname "$weft")/examples
+use_scratch
 
 # runs NAME WORDS ARGUMENTS...: it succeeds, and prints the words.
 runs() {

@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# fineweb.sh - tools/fineweb_edu.py makes token files of shards and notices counts that differ. $WEFT_DATA has GPT-2's
+# fineweb.sh - tools/fineweb_edu.py converts shards to token files and detects differing counts. $WEFT_DATA has GPT-2's
 # vocabulary; Parquet needs pyarrow.
 # run-tests: 4 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 vocab=${WEFT_DATA:-}/gpt2-bpe/vocab.bpe
 tool() { local python=$1 && shift && "$python" tools/fineweb_edu.py --weft "$weft" "$@" >"$scratch/out" 2>"$scratch/err"; }
 
@@ -33,11 +31,11 @@ result $? "a shard that is missing"
 ! tool python3 - --vocab 270 --out "$scratch/none" </dev/null && grep -q 'reads the text twice' "$scratch/err"
 result $? "a pipe cannot be read twice"
 ! tool python3 "$scratch/shard.jsonl" --vocab 270 --out "$scratch/small" && ! grep -q Traceback "$scratch/err"
-result $? "a folder that exists is refused"
+result $? "a folder that exists is rejected"
 
 if [[ -r $vocab ]]; then
     tool python3 - --tokenizer "$vocab" --out "$scratch/gpt2" <"$scratch/shard.jsonl" && [[ $(grep -c 'as in the shards$' "$scratch/out") == 3 ]]
-    result $? "tokens of GPT-2 are those that the shards count, through a pipe"
+    result $? "the number of GPT-2 tokens matches the count in the shards, through a pipe"
     sed '7s/"token_count": /&1/' "$scratch/shard.jsonl" >"$scratch/wrong.jsonl"
     ! tool python3 "$scratch/wrong.jsonl" --tokenizer "$vocab" --out "$scratch/wrong" && grep -q '^tokens .*but the shards have' "$scratch/out"
     result $? "one count that differs is noticed"

@@ -1,27 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# generate.sh - text from trained models: what is printed in which form, where answers end, and that an answer depends
-# on its prompt and seed alone: 1000 completions at random concurrency, of models with full and with latent key-values.
+# generate.sh - text from trained models: output formats, where answers end, and that an answer depends only on its
+# prompt and seed: 1000 completions at random concurrency, with full and with latent keys and values.
 # run-tests: 5 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 for i in {1..300}; do echo "the cat $i sat on the mat; a dog $((i % 7)) ran."; done >"$scratch/text"
 "$weft" data prepare "$scratch/text" --tokenizer char --out "$scratch/data" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
 
 train() { # NAME PRESET SETTINGS...
-    local name=$1 preset=$2 settings=()
-    shift 2
-    for setting in task=text data="$scratch/data" layers=2 width=32 heads=4 context=96 batch=4 steps=60 warmup=5 \
-        eval_samples=4 "$@"; do
-        settings+=(--set "$setting")
-    done
-    "$weft" train "$preset" "${settings[@]}" --out "$scratch/$name" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
+    local settings=(task=text data="$scratch/data" layers=2 width=32 heads=4 context=96 batch=4 steps=60 warmup=5
+        eval_samples=4 "${@:3}")
+    "$weft" train "$2" "${settings[@]/#/--set=}" --out "$scratch/$1" >"$scratch/log" 2>&1 || sed 's/^/# /' "$scratch/log"
 }
 train full llama
 train latent gpt2 attn=latent latent_width=8
@@ -30,18 +24,18 @@ make() { "$weft" generate "$scratch/full" "$@" 2>"$scratch/err"; }
 
 [[ $(make -p 'the cat' -n 5 -T 0 | wc -m) == 13 ]]
 result $? "five tokens of a character each follow the prompt"
-[[ $(make -p 'the cat' -n 40 -s 3) == "$(make -p 'the cat' -n 40 -s 3)" ]]
+[[ $(make -p 'the cat' -n 40 --seed 3) == "$(make -p 'the cat' -n 40 --seed 3)" ]]
 result $? "the same seed gives the same answer"
-[[ $(make -p 'the cat' -n 40 -s 3) != "$(make -p 'the cat' -n 40 -s 4)" ]]
-result $? "another seed gives another"
+[[ $(make -p 'the cat' -n 40 --seed 3) != "$(make -p 'the cat' -n 40 --seed 4)" ]]
+result $? "a different seed gives a different answer"
 [[ $(make -p 'the cat' -n 30) == "$(printf 'the cat' | "$weft" generate "$scratch/full" -n 30 2>/dev/null)" ]]
-result $? "a prompt may come from the standard input"
+result $? "a prompt is read from standard input"
 [[ $(make -p 'the cat' -n 30 --threads 1) == "$(WEFT_ISA=base "$weft" generate "$scratch/full" -p 'the cat' -n 30 --threads 2 2>/dev/null)" ]]
 result $? "an answer does not depend on threads or instruction set"
 
 make -p 'the cat' -n 60 -T 0 --json >"$scratch/json"
 [[ $(field end <"$scratch/json") == length && $(field tokens <"$scratch/json") == 60 && $(field prompt_tokens <"$scratch/json") == 7 ]]
-result $? "JSON: an answer that is as long as asked for"
+result $? "JSON: the answer has the requested length"
 text=$(field text <"$scratch/json")
 stop=${text:20:4}
 make -p 'the cat' -n 60 -T 0 --stop "$stop" --stop nowhere --json >"$scratch/json"
@@ -49,22 +43,22 @@ make -p 'the cat' -n 60 -T 0 --stop "$stop" --stop nowhere --json >"$scratch/jso
 result $? "it ends before a stop text"
 make -p 'the cat' -n 60 -T 0 --stop "$stop" >"$scratch/out"
 [[ $(<"$scratch/out") == "the cat${text%%"$stop"*}" ]]
-result $? "also where it is streamed"
+result $? "also if it is streamed"
 make -p 'the cat' -n 1000 --json >"$scratch/json"
 [[ $(field end <"$scratch/json") == context && $(field tokens <"$scratch/json") == 89 ]]
 result $? "it ends where the model's context ends"
-grep -q 'the context of 96 tokens does: --context N' "$scratch/err"
-result $? "and a note says so"
+grep -q 'the context of 96 tokens: pass a longer one with --context N' "$scratch/err"
+result $? "and a note reports it"
 text=$(make -p 'the cat' -n 89 -T 0)
 [[ $(make -p 'the cat' -n 300 -T 0 --context 400) == "$text"* && $(make -p 'the cat' -n 300 -T 0 --context 400 | wc -m) == 308 ]]
-result $? "a longer context than that of training continues this answer"
+result $? "a context longer than in training continues this answer"
 ids=$(make -p 'the cat' -n 8 -T 0 --json | field ids)
 prompt=$("$weft" tokenizer encode --tokenizer "$scratch/data/tokenizer.json" 'the cat' 2>/dev/null | tr '\n' ' ')
 [[ -z $prompt || $(make -p "$prompt" --ids -n 8 -T 0) == "$ids" ]]
 result $? "token numbers instead of texts"
 [[ $(make -p 'the cat' -n 8 -T 0 --logprobs | cut -f 1 | tr '\n' ' ') == "$ids " ]]
 result $? "a line for each token with its log probability"
-make -p 'the cat' -n 8 --stats >/dev/null && grep -q 'decoded 7, .*cache .* bytes a token' "$scratch/err"
+make -p 'the cat' -n 8 --stats >/dev/null && grep -q 'decoded 7, .*cache .* bytes per token' "$scratch/err"
 result $? "speed and memory"
 
 # ---- the answer is the prompt's own
@@ -73,23 +67,23 @@ printf '%s\n' 'the cat' 'a' 'a dog 3' 'the cat 12 sat on the mat; a dog 5 ran.' 
 for model in full latent; do
     : >"$scratch/all"
     for seed in 1 2; do
-        "$weft" generate "$scratch/$model" -f "$scratch/few" --batch 1 -n 24 -s "$seed" --json 2>/dev/null |
+        "$weft" generate "$scratch/$model" -f "$scratch/few" --batch 1 -n 24 --seed "$seed" --json 2>/dev/null |
             sed "s/^/$seed /" >>"$scratch/all"
     done
     RANDOM=7 done=0
     while ((done < 500)); do
         n=$((1 + RANDOM % 64)) seed=$((1 + RANDOM % 2))
         shuf -r -n "$n" --random-source=<(yes $RANDOM) "$scratch/few" >"$scratch/prompts"
-        "$weft" generate "$scratch/$model" -f "$scratch/prompts" -n 24 -s "$seed" --batch "$n" --json 2>/dev/null |
+        "$weft" generate "$scratch/$model" -f "$scratch/prompts" -n 24 --seed "$seed" --batch "$n" --json 2>/dev/null |
             sed "s/^/$seed /" >>"$scratch/all"
         done=$((done + n))
     done
     distinct=$(sort -u "$scratch/all" | wc -l)
     [[ $distinct == 16 ]]
-    result $? "$model key-values: $(wc -l <"$scratch/all") completions at random concurrency 1 to 64, $distinct different of 8 prompts x 2 seeds"
+    result $? "$model cached keys and values: $(wc -l <"$scratch/all") completions at random concurrency 1 to 64, $distinct different of 8 prompts x 2 seeds"
 done
 
-# ---- what is refused
+# ---- what is rejected
 
 refuses() { # WORDS ARGUMENTS...
     local words=$1
@@ -104,11 +98,11 @@ refuses "nowhere is not a folder with weights" "$scratch/nowhere" -p x
 refuses 'the prompt is empty' "$scratch/full" -p ''
 refuses 'there is no prompt' "$scratch/full"
 refuses 'not in the tokenizer' "$scratch/full" -p 'Ω'
-refuses 'give one of them' "$scratch/full" -p x -f "$scratch/few"
-refuses 'with --ids give token numbers' "$scratch/full" --ids -p 'x'
-refuses 'with --ids give token numbers' "$scratch/full" --ids -p '99999'
-refuses '--stop is a text' "$scratch/full" --ids -p '1' --stop x
-refuses 'context is 96' "$scratch/full" -p "$(printf 'a%.0s' {1..96})"
+refuses 'exclude each other' "$scratch/full" -p x -f "$scratch/few"
+refuses 'with --ids, pass token ids' "$scratch/full" --ids -p 'x'
+refuses 'with --ids, pass token ids' "$scratch/full" --ids -p '99999'
+refuses '--stop and --ids exclude each other' "$scratch/full" --ids -p '1' --stop x
+refuses 'in the context of 96' "$scratch/full" -p "$(printf 'a%.0s' {1..96})"
 rm "$scratch"/full/step-*/tokenizer.json
 refuses "is not the one that was saved" "$scratch/full" -p x
 "$weft" train gpt2 --set steps=1 --set eval_samples=1 --out "$scratch/recall" >"$scratch/log" 2>&1

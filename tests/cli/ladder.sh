@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ladder.sh - weft ladder on studies at four sizes, whose losses follow curves that are known: multipliers, their trend,
-# the verdict, and what is refused.
+# ladder.sh - weft ladder on studies at four sizes whose losses follow known curves: multipliers, their trend, the
+# verdict, and errors.
 # run-tests: 25 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 # rungs NAME GROWTH [GAIN]: studies NAME-1 to NAME-4; the second arm is as good as the first with GAIN C^GROWTH times the
 # compute, by default 1.5.
@@ -59,7 +57,7 @@ done
 ladder holds --html "$scratch/page.html" >"$scratch/out" && grep -q ': gain holds: on the largest rung .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
     grep -q 'predicted from the smaller ones, is off by' "$scratch/out" &&
     grep -q '^ranking on the largest rung: w2-full [0-9.]* (better), dot [0-9.]*$' "$scratch/out"
-result $? "the table says it in words"
+result $? "the table states it in words"
 python3 - "$scratch/page.html" <<'END'
 import sys
 from html.parser import HTMLParser
@@ -76,18 +74,14 @@ assert "nan" not in page.lower().replace("nats", "")
 END
 result $? "the page is well-formed, loads nothing, and has both pictures"
 
-refuses() { # TEXT FOLDERS...
-    "$weft" ladder "${@:2}" >"$scratch/out" 2>"$scratch/err"
-    [[ $? == 1 && ! -s $scratch/out ]] && grep -qF -- "$1" "$scratch/err"
-    result $? "refused: $1"
-}
+ladder_refuses() { refuses "$1" ladder "${@:2}"; } # TEXT FOLDERS...
 cd "$scratch" || exit 1
-refuses 'a ladder of 2 studies: give 3 to 8' holds-1 holds-2
-refuses 'rung 2 has compute' holds-2 holds-1 holds-3
-refuses 'is not the folder of a study' holds-1 holds-2 nothing
-refuses 'does not say how many tokens a run is trained on' base holds-1 holds-2
+ladder_refuses 'a ladder cannot have 2 studies: expected 3 to 8' holds-1 holds-2
+ladder_refuses 'rung 2 has compute' holds-2 holds-1 holds-3
+ladder_refuses 'is not the folder of a study' holds-1 holds-2 nothing
+ladder_refuses 'does not record the number of tokens per run' base holds-1 holds-2
 sed -i 's/"name": "w2-full"/"name": "other"/' holds-3/study.json
-refuses 'has other arms than holds-1' holds-1 holds-2 holds-3
+ladder_refuses 'and holds-1 have different arms' holds-1 holds-2 holds-3
 sed -i '$d' grows-2/runs.jsonl
 "$weft" ladder grows-{1,2,3,4} >out && grep -q 'no verdict: on rung 2, no verdict yet' out
 result $? "a rung that is not finished gives no verdict"
@@ -113,7 +107,7 @@ assert d["rungs"] == 3 and d["runs"] == 18 and d["gates_failed"] == 0, d
 assert d["rung_1.steps"] == 8 and d["rung_3.steps"] == 30, d
 assert d["rung_2.steps"] == round(8 * d["rung_2.dot.params"] / d["rung_1.dot.params"]), d
 END
-result $? "--dry-run: tokens grow with the weights, unless a rung says its steps"
+result $? "--dry-run: tokens grow with the weights, unless a rung sets its steps"
 "$weft" ablate --config tiny --out whole --json >out 2>err && [[ $(wc -l <out) == 1 && -s whole/ladder.html && -s whole/rung-3/report.html ]] &&
     "$weft" ladder whole/rung-{1,2,3} --json | cmp - out && grep -q 'whole/ladder.html has the pictures' err
 result $? "a study with a ladder ends with what weft ladder prints, and with its page"
@@ -126,14 +120,10 @@ d = json.load(open(sys.argv[1]))
 assert d["runs"] == d["done_before"] == 6 and d["folder"] == "whole/rung-2", d
 END
 result $? "a rung has a command of its own"
-refuses_study() { # TEXT WORDS...
-    "$weft" ablate --config tiny --out none "${@:2}" >out 2>err
-    [[ $? == 1 && ! -s out && ! -e none ]] && grep -qF -- "$1" err
-    result $? "refused: $1"
-}
-refuses_study 'a ladder of 2 rungs: give at least 3 sizes' --ladder 'width=16 | width=32'
-refuses_study 'rung 3: there is no option "widht"' --ladder 'width=16 | width=32 | widht=64'
-refuses_study '"wide" is not a setting' --ladder 'width=16 | width=32 | wide'
-refuses_study 'the rungs of a ladder are compared over the same seeds' --set looks=3,5
-refuses_study '--run is for one study, and this is a ladder' --run 0
+ablate_refuses() { refuses "$1" ablate --config tiny --out none "${@:2}"; } # TEXT ARGUMENTS...
+ablate_refuses 'a ladder cannot have 2 rungs: expected at least 3 sizes' --ladder 'width=16 | width=32'
+ablate_refuses 'rung 3: there is no option "widht"' --ladder 'width=16 | width=32 | widht=64'
+ablate_refuses '"wide" is not a setting' --ladder 'width=16 | width=32 | wide'
+ablate_refuses 'the rungs of a ladder are compared over the same seeds' --set looks=3,5
+ablate_refuses '--run selects a run of one study, but this is a ladder' --run 0
 finish

@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# pipes.sh - a named pipe, or another file that is not a regular one, is refused at once wherever a file is expected.
+# pipes.sh - a named pipe, or any other file that is not regular, is rejected immediately wherever a file is expected.
 # run-tests: 2 s, asan 12 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 pipe=$scratch/pipe
 mkfifo "$pipe"
@@ -24,8 +22,8 @@ refuses() {
     shift
     timeout 30 "$weft" "$@" </dev/null >"$scratch/out" 2>"$scratch/err"
     status=$?
-    ((status == 1)) && grep -q "give a regular file" "$scratch/err"
-    result $? "a pipe $name is refused"
+    ((status == 1)) && grep -q "not a regular file" "$scratch/err"
+    result $? "a pipe $name is rejected"
     ((status == 1)) || { echo "# status $status" && sed 's/^/# /' "$scratch/err"; }
 }
 

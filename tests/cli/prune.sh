@@ -1,18 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# prune.sh - pruning as a user does it: masks of a run that is resumed, what the log and `weft show` say of them,
-# smaller models that eval, generate, train, export and prune again take, and units that training prunes and a cut leaves
-# out.
+# prune.sh - pruning as a user does it: masks of a resumed run, their report in the log and in `weft show`, smaller models
+# that eval, generate, train, export and prune accept, and units that training prunes and `weft prune` then removes.
 # run-tests: 14 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-[[ $weft == /* ]] || weft=$OLDPWD/$weft
+enter_scratch
 
 small=(--set recall_length=8 --set vocab=16 --set context=16 --set layers=2 --set width=32 --set heads=4 --set m1=yes
     --set m2=yes --set m3=yes --set m1_width=8 --set m2_rank=8 --set m3_width=8 --set eval_samples=64 --set warmup=5
@@ -34,11 +29,11 @@ result $? "and passes an audit"
 cp -r whole other && rm -r other/step-000000018 other/step-000000024 && rm other/step-000000009/masks.safetensors
 "$weft" train other --resume >out 2>err
 [[ $? == 1 ]] && grep -q 'masks.safetensors' err
-result $? "a checkpoint without its masks is refused"
+result $? "a checkpoint without its masks is rejected"
 
 params=$("$weft" show whole --json | field params) pruned=$("$weft" show whole --json | field pruned_params)
 awk -v a="$(last whole sparsity)" -v b="$pruned" -v c="$params" 'BEGIN { d = a - b / c; exit !(b > 0 && d < 1e-8 && d > -1e-8) }'
-result $? "show counts as many pruned weights as the log: $pruned of $params"
+result $? "show and the log have the same number of pruned weights: $pruned of $params"
 
 python3 - whole/step-000000024 "$pruned" <<'END'
 import json, struct, sys
@@ -66,7 +61,7 @@ train gpt2 "${small[@]}" --out run
 "$weft" prune run --heads 0.5 --channels 0.25 --ranks 0.5 --out less --json >json 2>err
 result $? "heads, channels and ranks are left out"
 [[ $(field heads <json) == "2 of 4" && $(field channels <json) == "96 of 128" && $(field m3_ranks <json) == "4 of 8" ]]
-result $? "as many as asked for"
+result $? "the requested number is pruned"
 [[ $("$weft" show less --json | field params) == "$(field params <json)" ]]
 result $? "show agrees with its weights: $(field params <json) of $(field params_before <json)"
 "$weft" eval less --json >json 2>err && [[ $(field test_loss <json) ]]
@@ -93,13 +88,13 @@ result $? "a run that prunes units is resumed to the same weights"
 result $? "and passes an audit"
 "$weft" prune units --heads 0.25 --channels 0.5 --ranks 0.5 --out cut --json >json 2>err
 [[ $(field heads <json) == "3 of 4" && $(field channels <json) == "64 of 128" && $(field m1_ranks <json) == "4 of 8" ]]
-result $? "a cut leaves out as many units"
+result $? "a cut removes the same number of units"
 left=$(field params <json) before=$(field params_before <json)
 awk -v a="$(last units sparsity)" -v b="$left" -v c="$before" 'BEGIN { d = a - (c - b) / c; exit !(d < 1e-8 && d > -1e-8) }'
 result $? "the sparsity of the log is what the cut saves: $left of $before weights are left"
 "$weft" show units --json >json 2>err && [[ $(field cut_params <json) == "$left" ]] &&
     [[ $(field pruned_params <json) == $((before - left)) && $(field pruned_weight_bytes <json) == $((4 * left)) ]]
-result $? "show says so before"
+result $? "show predicts this"
 flops=$(field flops_decode_cut_per_token <json)
 [[ $flops == "$("$weft" show cut --json | field flops_decode_per_token)" ]]
 result $? "and has the FLOPs of the smaller model: $flops"
@@ -117,10 +112,10 @@ refused_training() { # NAME WORDS ARGUMENT...
 }
 refused_training "heads of alibi" "prune_heads=0.5: pos=alibi" gpt2 --set pos=alibi --set prune_heads=0.5
 refused_training "channels of ws" "prune_channels=0.5: ffn=ws" ws --set prune_channels=0.5
-refused_training "ranks where there are none" "prune_ranks=0.5: no mechanism" gpt2 --set prune_ranks=0.5
-refused_training "less than one head" "prune_heads=0.1: 0.1 of 4 is none" gpt2 --set prune_heads=0.1
+refused_training "ranks in a model without them" "prune_ranks=0.5: no mechanism" gpt2 --set prune_ranks=0.5
+refused_training "less than one head" "prune_heads=0.1: 0.1 of 4 rounds to none" gpt2 --set prune_heads=0.1
 
-# ---- what is refused
+# ---- what is rejected
 
 refused() { # NAME WORDS ARGUMENT...
     local name=$1 words=$2
@@ -128,14 +123,14 @@ refused() { # NAME WORDS ARGUMENT...
     ! "$weft" prune "$@" >out 2>err && grep -q "$words" err
     result $? "refused: $name"
 }
-refused "nothing to leave out" "leave out what" run --out x
-refused "less than one head" "is none" run --heads 0.1 --out x
-refused "all heads" "is all" run --heads 1 --out x
-refused "a folder that is a model" "written over" run --heads 0.5 --out less
+refused "nothing to leave out" "nothing to prune" run --out x
+refused "less than one head" "rounds to none" run --heads 0.1 --out x
+refused "all heads" "rounds to all" run --heads 1 --out x
+refused "a folder that is a model" "already has a config.json" run --heads 0.5 --out less
 refused "a model without weights" "not a folder" gpt2 --heads 0.5 --out x
 train gpt2 --set steps=1 --set layers=1 --set eval_samples=1 --out plain
-refused "ranks where there are none" "no mechanism" plain --ranks 0.5 --out x
+refused "ranks in a model without them" "no mechanism" plain --ranks 0.5 --out x
 [[ ! -e x ]]
-result $? "what is refused leaves no folder"
+result $? "what is rejected leaves no folder"
 
 finish

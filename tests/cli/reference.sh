@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# reference.sh - `weft verify --reference` with the NumPy definition of gpt2 in docs/reference.md: it passes as it stands
-# there, and fails with one term changed.
+# reference.sh - `weft verify --reference` with the NumPy definition of gpt2 in docs/reference.md: it passes unchanged,
+# and fails with one term changed.
 # run-tests: 28 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 python=python3
 python3 -c 'import numpy' 2>/dev/null || python=$(tools/venv.sh 2>"$scratch/why") ||
     { echo "skip: $(cat "$scratch/why")"; exit 77; }
@@ -22,11 +20,11 @@ verify() { "$weft" verify "${model[@]}" --gate accounted "$@" >"$scratch/out" 2>
 result $? "the inputs are written, the same for the same settings"
 "$python" "$scratch/gpt2.py" "$scratch/in" "$scratch/reference" && verify --reference "$scratch/reference" &&
     [[ $(grep -c '^PASSED gpt2 bf16 .*reference .* against the reference' "$scratch/out") == 8 ]]
-result $? "logits, loss and gradients of gpt2 are those of the definition on the page, in f64, f32 and bf16"
+result $? "logits, loss and gradients of gpt2 match the definition on the page, in f64, f32 and bf16"
 grep -q '^geom=dot, attn=full, pos=learned, ffn=gelu, norm=layernorm: compared with an independent PyTorch definition' "$scratch/out"
-result $? "and its parts are compared with another in tests/golden"
+result $? "and its parts are compared with a second definition in tests/golden"
 "$weft" verify "${model[@]}" --set dtype=f32 --gate accounted --reference "$scratch/reference" --json | grep -q '"parts_without_definition": ""'
-result $? "in f32, too, and as JSON"
+result $? "also in f32, and as JSON"
 
 # fails WHAT: the checks that fail are those, by name.
 fails() {
@@ -52,15 +50,16 @@ END
 edit() { "$python" "$scratch/edit.py" "$scratch/gpt2.py" "$scratch/reference" "$scratch/changed" "$1"; }
 edit 'tensors["grad.blocks.0.attn.wk"] *= 1.001' && fails 'gradients of 20 weights f64' && grep -q 'blocks.0.attn.wk, element' "$scratch/out"
 result $? "one gradient that is 0.1 % off is found and named"
-# refuses TEXT STATEMENT: the edited reference is an error that says the text.
+# refuses TEXT STATEMENT: the edited reference fails with TEXT in the error.
 refuses() {
     edit "$2" && ! verify --reference "$scratch/changed" && grep -qF "$1" "$scratch/err"
     result $? "refused: $1"
 }
-refuses 'has no tensor grad.wte: write the gradient of the loss by this weight, of the shape [17, 32]' 'del tensors["grad.wte"]'
-refuses 'grad.blocks.0.ffn.fc has the shape [32, 24], not [24, 32]' 'tensors["grad.blocks.0.ffn.fc"] = tensors["grad.blocks.0.ffn.fc"].T'
-refuses 'has a tensor grad.head, which is not known: write logits, loss, and grad.NAME' 'tensors["grad.head"] = np.zeros(3)'
+refuses 'has no tensor grad.wte: write the gradient of the loss with respect to this weight under this name, with shape [17, 32]' \
+    'del tensors["grad.wte"]'
+refuses 'grad.blocks.0.ffn.fc has shape [32, 24], expected [24, 32]' 'tensors["grad.blocks.0.ffn.fc"] = tensors["grad.blocks.0.ffn.fc"].T'
+refuses 'has an unknown tensor grad.head: write only logits, loss and grad.NAME' 'tensors["grad.head"] = np.zeros(3)'
 refuses 'logits is not finite at element 5' 'tensors["logits"].flat[5] = np.nan'
-! "$weft" verify --reference "$scratch/reference" 2>"$scratch/err" && grep -q 'of which MODEL' "$scratch/err"
-result $? "without a MODEL it is refused"
+! "$weft" verify --reference "$scratch/reference" 2>"$scratch/err" && grep -q 'needs a MODEL' "$scratch/err"
+result $? "without a MODEL it is rejected"
 finish

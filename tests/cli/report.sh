@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# report.sh - `weft report` reads a study from its folder alone: the same bytes for the same runs, only runs that are
-# finished and belong to it, no text of a file as markup; `weft compare` compares arms and single runs.
+# report.sh - `weft report` reads a study from its folder only: the same bytes for the same runs, only finished runs that
+# belong to it, no text from files as markup; `weft compare` compares arms and single runs.
 # run-tests: 15 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 study() { python3 tests/cli/study.py "$scratch/$1" "${@:2}"; }
 # json NAME EXPRESSION: whether it holds of the report's object, d.
@@ -21,7 +19,7 @@ edit() {
     python3 -c 'import json, sys; s = json.load(open(sys.argv[1])); exec(sys.argv[2]); json.dump(s, open(sys.argv[1], "w"))' \
         "$scratch/$1/study.json" "$2"
 }
-# refuses NAME WORDS: a report of the study fails and says the words.
+# refuses NAME WORDS: a report of the study fails and prints WORDS.
 refuses() { ! "$weft" report "$scratch/$1" >"$scratch/out" 2>&1 && grep -qF -- "$2" "$scratch/out"; }
 
 study two 2
@@ -44,11 +42,11 @@ for key, value in {"mean": mean, "low": mean - half, "high": mean + half, "perce
     assert abs(printed["w2-full.diff_" + key] - value) < 1e-7
 assert f"<td>{mean:+.4f}</td><td>{percent:+.2f} %</td>" in open(sys.argv[1] + "/report.html").read()
 END
-result $? "the difference and its interval are those of the paired losses"
+result $? "the difference and its interval are computed from paired losses"
 [[ $(stat -c %s "$scratch/two/report.html") -lt 1000000 ]] && ! grep -qE '\{\{|(src|href)="https?:|@import|url\(' "$scratch/two/report.html"
 result $? "the page is complete and loads nothing from elsewhere"
 
-# Of every picture of dots: each seed has its own, no two overlap, the axis has a title and at least two numbers.
+# In every dot plot each seed has its own dot, no two overlap, and the axis has a title and at least two numbers.
 study dots 3 40
 sed -i -E '/"arm": "dot"/s/"test_loss": [^,]*/"test_loss": 0.9/' "$scratch/dots/runs.jsonl"
 for name in two dots; do
@@ -81,7 +79,7 @@ sed -i -E 's/"(main|val_loss)": ([0-9.]+)/"\1": \2e-3/' "$scratch"/decades/runs/
     grep -q '"y":"difference, nats","log":false' "$scratch/decades/report.html"
 result $? "losses that span a decade are drawn on a logarithmic axis, differences never"
 
-# The order in which runs finished, and what clocks said, do not matter.
+# The order in which runs finished and the times they took do not matter.
 study same 2
 shuf --random-source=/dev/zero "$scratch/two/runs.jsonl" | sed -E 's/"(tokens_per_s|seconds)": [^,}]*/"\1": 7.5/g' >"$scratch/same/runs.jsonl"
 edit same 's["name"] = "two"; s["command"] = s["command"].replace("same", "two")'
@@ -89,7 +87,7 @@ edit same 's["name"] = "two"; s["command"] = s["command"].replace("same", "two")
 strip() { sed -E 's/(<td [^>]*class="[^"]*\btime\b[^>]*>)[^<]*/\1/g; s/(<td class="time">)[^<]*/\1/g' "$1"; }
 cmp <(strip "$scratch/two/report.html") <(strip "$scratch/same/report.html") &&
     cmp <(sed 's/,[^,]*,[^,]*$//' "$scratch/two/report.csv") <(sed 's/,[^,]*,[^,]*$//' "$scratch/same/report.csv")
-result $? "the same runs in another order give the same page but for times"
+result $? "the same runs in a different order give the same page except for times"
 cp "$scratch/two/report.html" "$scratch/before" && "$weft" report "$scratch/two" >/dev/null && cmp "$scratch/before" "$scratch/two/report.html"
 result $? "written again it is the same"
 
@@ -99,7 +97,7 @@ edit older 'for a in s["arms"]:
     a["apart"] = a.pop("settings")
     for g in a["gates"]: g["story"] = g.pop("message")'
 "$weft" report "$scratch/older" >/dev/null && cmp "$scratch/before" "$scratch/older/report.html"
-result $? "study.json of 0.1.0, with other names of two fields, is read"
+result $? "study.json of 0.1.0, with different names of two fields, is read"
 
 # One file that cannot be replaced: the others stay as they are.
 study blocked 2
@@ -117,29 +115,55 @@ study twelve 12 5 3
 "$weft" report "$scratch/twelve" >"$scratch/out" && json twelve 'd["reproduced"] == 1 and d["again.verdict"] == "reproduced"
     and d["dot.lr"] == 1e-3 and d["latent-128.verdict"] == "worse" and d["alibi.verdict"] == "not resolved"'
 result $? "twelve arms on a grid of learning rates, one of them a repeat"
-head -1 "$scratch/out" | grep -q '^study twelve: w2-full is better than dot by .* arms cannot yet be distinguished from dot\.$' &&
+head -1 "$scratch/out" | grep -q '^study twelve: w2-full is better than dot by .* arms do not differ measurably from dot (parameters differ from those of dot by up to 29 %, which match=params makes equal; losses were still falling)\.$' &&
     grep -q '<p class="headline">w2-full is better than dot by' "$scratch/twelve/report.html" &&
     grep -q '^\*\*w2-full is better than dot by' "$scratch/twelve/report.md" &&
     json twelve 'd["headline"].startswith("w2-full is better than dot by") and "solve" not in d["headline"]'
-result $? "the headline is the finding in one sentence"
+result $? "the headline is the finding in one sentence, with what it depends on"
+json two 'd["headline"].endswith("(w2-full has 103 % of the parameters of dot, which match=params makes equal; learning rates were not tuned).")'
+result $? "the headline notes a larger arm and learning rates that were not tuned"
 cp -r "$scratch/twelve" "$scratch/solved"
 sed -i -E 's/"test_accuracy": [0-9.e-]*/"test_accuracy": 0.999/' "$scratch/solved/runs.jsonl"
 "$weft" report "$scratch/solved" >"$scratch/out" && json solved '"all arms solve the task: only the loss differs" in d["headline"]' &&
-    grep -q '^w2-full .*better by .*; both arms solve the task (accuracy 99.5 % or more), only the loss differs' "$scratch/out"
-result $? "where all arms solve the task, the verdict on the loss says so"
+    grep -q '^w2-full .*better by .*; both arms solve the task (accuracy 99.5 % or more), so only the loss differs' "$scratch/out"
+result $? "if all arms solve the task, the verdict on the loss notes it"
 [[ $(stat -c %s "$scratch/twelve/report.html") -lt 1000000 ]]
 result $? "their page stays below a megabyte"
+# Percentages of a loss near 0, and speeds of a machine that did other things.
+study tiny 2
+cp -r "$scratch/tiny" "$scratch/busy"
+json tiny 'd["w2-full.diff_percent"] < 0'
+result $? "a difference is also a percentage of the baseline's loss"
+sed -i -E '/"arm": "dot"/s/"test_loss": [^,]*/"test_loss": 0.04/' "$scratch/tiny/runs.jsonl"
+for name in tiny solved; do
+    json $name 'd["w2-full.diff_percent"] is None and d["w2-full.diff_mean"] != 0' && grep -q 'No percentages: the loss of dot is close to 0' "$scratch/$name/report.html" &&
+        ! grep -qE '>Relative<|<td>[-+][0-9.]+ %' "$scratch/$name/report.html"
+    result $? "$name: no percentage of a loss near 0"
+done
+! grep -q 'No percentages' "$scratch/two/report.html" && ! grep -q 'tokens/s varies' "$scratch/out" && ! grep -q 'runs: ' "$scratch/two/report.md"
+result $? "and nothing about it otherwise"
+sed -i -E '/"arm": "w2-full", .*"seed": 1,/s/"tokens_per_s": [^,]*/"tokens_per_s": 9000/' "$scratch/busy/runs.jsonl"
+"$weft" report "$scratch/busy" >"$scratch/out" && grep -q '^w2-full: tokens/s varies between its runs, from 9.000 k to 2[01]\.[0-9]* k, so do not compare speeds$' "$scratch/out" &&
+    ! grep -q '^dot: tokens/s' "$scratch/out" && grep -qE '<small>runs: 9.000 k to 2[01]\.[0-9]* k</small>' "$scratch/busy/report.html" &&
+    grep -qE '^\| w2-full .* \| [0-9]+ \(runs: 9.000 k to 2[01]\.[0-9]* k\) \|$' "$scratch/busy/report.md"
+result $? "speeds of an arm that differ by more than a fifth are given as a range"
+python3 - "$scratch/two/report.html" <<'END'
+import re, sys
+table = re.search(r'aria-label="Gates">.*?</table>', open(sys.argv[1]).read(), re.S)[0]
+assert re.findall(r'<th scope="col">([^<]*)', table) == ["Gate", "dot", "w2-full"] and '<th scope="row">causal <small>' in table
+END
+result $? "gates are rows, arms columns"
 sed -i '/"again".*"seed": 3/s/"weights_sha256": "./"weights_sha256": "x/; s/"x/"0/' "$scratch/twelve/runs.jsonl"
 json twelve 'd["reproduced"] == 0 and d["again.verdict"] == "not reproduced"'
-result $? "a repeat with other weights is detected"
+result $? "a repeat with different weights is detected"
 
 study grid 4 9 2 7
 "$weft" report "$scratch/grid" >"$scratch/out" && grep -q '65 of 72 runs are finished' "$scratch/out" &&
-    grep -q 'At the edge of the grid.*dot (0.001)' "$scratch/out" && grep -q '95 %, bootstrap' "$scratch/grid/report.html"
-result $? "an unfinished study is reported, with the edge of the grid and, from 8 seeds on, the bootstrap"
+    grep -q 'The best learning rate is at the edge of the grid.*dot (0.001)' "$scratch/out" && grep -q '95 %, bootstrap' "$scratch/grid/report.html"
+result $? "an unfinished study is reported, with the edge of the grid and, with 8 or more seeds, the bootstrap"
 sed -i -E '/"dot", "lr": 0.001/s/"val_loss": ./"val_loss": 7/' "$scratch/grid/runs.jsonl"
 json grid 'd["dot.lr"] == 3e-4 and d["overlap.lr"] == 1e-3'
-result $? "the learning rate is chosen on validation, whatever the test says"
+result $? "the learning rate is chosen on validation, whatever the test scores"
 rm "$scratch/grid/runs.jsonl"
 json grid 'd["runs"] == 0 and d["dot.verdict"] == "not run" and d["dot.loss_mean"] is None
     and d["headline"] == "w2-full, overlap have not run yet."'
@@ -154,7 +178,7 @@ cp -r "$scratch/noise" "$scratch/both"
 sed -i '/"again"/s/"seed": \(.\)/"seed": 10\1/' "$scratch/noise/runs.jsonl"
 edit noise 's["arms"][2]["first_seed"] = 101'
 json noise 'd["again.verdict"] == "noise" and d["reproduced"] is None'
-result $? "a repeat with other seeds measures noise"
+result $? "a repeat with different seeds measures noise"
 cat "$scratch/noise/runs.jsonl" >>"$scratch/both/runs.jsonl"
 edit both 's["arms"][2]["first_seed"] = 101'
 json both 'd["again.verdict"] == "noise" and d["again.seeds"] == 4'
@@ -163,32 +187,32 @@ study shifted 2 4
 sed -i '/"w2-full".*"seed": 1,/d; /"dot".*"seed": 4,/d' "$scratch/shifted/runs.jsonl"
 edit shifted 's["seeds"] = [1, 2, 3]; s["arms"][1]["first_seed"] = 2'
 json shifted 'd["w2-full.verdict"] == "unfinished" and d["w2-full.diff_mean"] is None'
-result $? "arms whose seeds are one apart have no pair of equal losses that were never measured"
+result $? "arms whose seeds differ by one have no pair of equal losses that were never measured"
 study lost 2
 sed -i '/"w2-full".*"seed": [24],/d' "$scratch/lost/runs.jsonl"
-"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed or are not finished'
+"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed or are unfinished'
 result $? "missing runs are named"
 study mixed 2
 sed -i '3s/"isa": "v4"/"isa": "amx"/' "$scratch/mixed/runs.jsonl"
 ! "$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different'
-result $? "another instruction set is none worth a note"
+result $? "a different instruction set needs no note"
 sed -i '3s/"isa": "amx"/"isa": "v4-onednn"/' "$scratch/mixed/runs.jsonl"
-"$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different engines for their products, v4 and v4-onednn'
-result $? "another engine is"
+"$weft" report "$scratch/mixed" | grep -q 'NOTE: Runs used different matmul engines, v4 and v4-onednn'
+result $? "a different engine does"
 study null 2
 sed -i '7s/"val_loss": [^,]*/"val_loss": null/' "$(printf %s "$scratch"/null/runs/dot/*seed-2)/log.jsonl"
 "$weft" report "$scratch/null" >/dev/null
-result $? "a score that was not finite leaves a gap in a curve"
+result $? "a non-finite score leaves a gap in a curve"
 
 # Lines that are not this study's.
 study stale 2
 edit stale 's["arms"][1]["config"]["width"] = 256'
 json stale 'd["w2-full.seeds"] == 0 and d["dot.seeds"] == 5 and d["runs"] == 5'
-result $? "runs with other settings than the arm has now are left out"
+result $? "runs whose settings differ from the arm's are left out"
 study program 2
 edit program 's["program_sha256"] = "0" * 64'
 json program 'd["runs"] == 0'
-result $? "and so are runs of another program"
+result $? "and so are runs of a different build"
 
 # Hostile and damaged files.
 study bad 2
@@ -201,13 +225,13 @@ result $? "texts of the files are not taken as markup"
 cp "$scratch/bad/report.html" "$scratch/before"
 edit bad 's["machine"] = "\x1b[2J"'
 refuses bad '"machine" is not a string, or has control characters' && cmp "$scratch/bad/report.html" "$scratch/before"
-result $? "control characters are refused, and the old report stays"
+result $? "control characters are rejected, and the old report stays"
 edit bad 's["machine"] = ""; del s["arms"][1]["flops"]'
 refuses bad 'study.json: arms[1]: "flops" is missing'
 result $? "a missing field is named with its place"
 edit bad 's["arms"][1]["flops"] = 1; s["arms"][1]["name"] = "../dot"'
 refuses bad 'arms[1]: "name" is not the name of an arm'
-result $? "a name that would leave the folder is refused"
+result $? "a name that would leave the folder is rejected"
 study line 2
 sed -i '3s/"val_loss": [^,]*/"val_loss": "low"/' "$scratch/line/runs.jsonl"
 refuses line 'runs.jsonl:3: "val_loss" is not a number'
@@ -216,14 +240,14 @@ echo '{"step": -1}' >>"$(printf %s "$scratch"/two/runs/dot/*seed-2)/log.jsonl"
 refuses two 'log.jsonl:'
 result $? "so is one of a log"
 refuses nothing "is not the folder of a study"
-result $? "a folder without a study is refused with what makes one"
+result $? "a folder without a study is an error that names the command to create one"
 
 study arms 2
 "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" &&
     grep -qE '^geom +dot +w2' "$scratch/out" && grep -q 'better by .* 5 seeds' "$scratch/out"
 result $? "two arms are compared seed by seed"
 "$weft" compare "$scratch"/arms/runs/{dot,w2-full}/lr-0.0003-seed-1 >"$scratch/out" &&
-    grep -q 'one seed shows nothing about noise' "$scratch/out"
+    grep -q 'one seed does not show the noise' "$scratch/out"
 result $? "two runs are compared, with a warning"
 "$weft" compare "$scratch"/arms/runs/{dot,w2-full}/lr-0.0003-seed-1 --json | python3 -c '
 import json, sys
@@ -231,7 +255,7 @@ d = json.load(sys.stdin)
 assert d["A.seeds"] == 1 and d["B.params"] > d["A.params"] and d["B.verdict"] == "too few seeds" and d["scored_on"] == "test"'
 result $? "and as JSON"
 ! "$weft" compare "$scratch/arms/runs" "$scratch/arms/runs/dot" >"$scratch/out" 2>&1 && grep -q 'neither the folder of a run' "$scratch/out"
-result $? "a folder without runs is refused"
+result $? "a folder without runs is rejected"
 
 # A single run.
 cat >"$scratch/check.py" <<'END'
@@ -261,7 +285,7 @@ result $? "a single run is reported, with its curves, figures and settings"
 legend() { sed -n '/class="legend"/,/<\/div>/p' "$scratch/$1/report.html" | grep -o '</svg> [a-z]*' | tr -d '\n'; }
 cp -r "$run" "$scratch/once" && tac "$run/log.jsonl" | awk '!/"val_loss"/ || !n++' | tac >"$scratch/once/log.jsonl" && "$weft" report "$scratch/once" >/dev/null 2>&1 &&
     [[ $(legend run) == '</svg> training</svg> validation' && $(legend once) == '</svg> training' ]] && well_formed once 'Validation was scored only at the end'
-result $? "the legend names validation where it has a curve"
+result $? "the legend names validation if it has a curve"
 cp -r "$run" "$scratch/elsewhere" && "$weft" report "$scratch/elsewhere/" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html &&
     cmp "$scratch"/{run,elsewhere}/report.md && OMP_NUM_THREADS=1 "$weft" report "$scratch/run" >/dev/null 2>&1 &&
     OMP_NUM_THREADS=2 "$weft" report "$scratch/elsewhere" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html
@@ -274,7 +298,7 @@ result $? "and as JSON"
 sed -i '90,$d' "$scratch/run/log.jsonl" && printf '{"step": 75' >>"$scratch/run/log.jsonl"
 "$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q 'gpt2 on recall: not finished, training loss [0-9.]* nats after 7[0-9]0 of 1000 steps\.$' "$scratch/out" &&
     well_formed run 'The run is not finished: its log ends at step' && ! grep -q 'Test loss' "$scratch/run/report.md"
-result $? "an unfinished run says so, without a test loss"
+result $? "an unfinished run is marked as such, without a test loss"
 sed -i '2,$d' "$scratch/run/log.jsonl"
 "$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q 'no loss is logged yet, of 1000 steps' "$scratch/out" && well_formed run 'fewer than two points'
 result $? "one that has only begun gives a page without curves"
@@ -286,13 +310,13 @@ sed -i 's/"task": "recall"/"task": "text", "data": "<img src=x onerror=alert(1)>
 result $? "nothing of its files is taken as markup"
 cp "$scratch/elsewhere/report.html" "$scratch/before" && sed -i 's/"task": "text"/"task": "text\\u0007"/' "$scratch/elsewhere/config.json"
 ! "$weft" report "$scratch/elsewhere" >"$scratch/out" 2>&1 && cmp "$scratch/before" "$scratch/elsewhere/report.html"
-result $? "a config with control characters is refused, and the old report stays"
+result $? "a config with control characters is rejected, and the old report stays"
 rm "$scratch/run/log.jsonl"
-refuses run 'has a config, but no log.jsonl: give the folder of a run'
-result $? "a config without a log is refused"
+refuses run 'has a config, but no log.jsonl: pass the folder of a run'
+result $? "a config without a log is rejected"
 mkdir "$scratch/empty"
 refuses empty 'is not the folder of a study: it has no study.json' && [[ -z $(ls "$scratch/empty") ]]
-result $? "an empty folder is refused, and nothing is written into it"
+result $? "an empty folder is rejected, and nothing is written into it"
 printf '{"preset": "gpt2", "width": "wide"}' >"$scratch/empty/config.json" && touch "$scratch/empty/log.jsonl"
 ! "$weft" report "$scratch/empty" >"$scratch/out" 2>&1 && [[ ! -e $scratch/empty/report.html ]] && grep -q 'width' "$scratch/out"
 result $? "so is one with a config that cannot be used"
@@ -300,10 +324,10 @@ result $? "so is one with a config that cannot be used"
 # Losses of different samples are not compared.
 tiny=(gpt2 --set layers=1 --set width=16 --set heads=2 --set context=16 --set batch=2 --set steps=2 --set eval_samples=4 --set warmup=1)
 train() { "$weft" train "${tiny[@]}" --out "$scratch/$1" "${@:2}" >/dev/null 2>"$scratch/err"; }
-# differ TEXT A B: the comparison has no verdict and says the text.
+# differ TEXT A B: the comparison has no verdict and prints TEXT.
 differ() {
     "$weft" compare "$scratch/$2" "$scratch/$3" >"$scratch/out" && grep -qF "NOTE: A and B were scored on different samples: $1" "$scratch/out" &&
-        grep -q '^B .* no verdict: it was scored on other samples$' "$scratch/out"
+        grep -q '^B .* no verdict: it was scored on different samples$' "$scratch/out"
 }
 train v64 --set recall_length=8 && train v32 --set recall_length=8 --set vocab=32 && train shorter --set recall_length=6
 differ 'vocab is 64 in A and 32 in B' v64 v32 && differ 'recall_length is 8 in A and 6 in B' v64 shorter
@@ -319,14 +343,14 @@ done
 cp -r "$scratch/data-1" "$scratch/moved"
 for data in data-1 data-2 moved; do train "on-$data" --set task=text --set vocab=16 --set data="$scratch/$data" --set seed=7; done
 differ 'the contents of the data differ' on-data-1 on-data-2
-result $? "nor do runs on other data"
+result $? "nor do runs on different data"
 "$weft" compare "$scratch/on-data-1" "$scratch/on-moved" >"$scratch/out" && ! grep -q NOTE "$scratch/out" && grep -q 'not enough seeds' "$scratch/out"
-result $? "but runs on the same data in another folder do"
+result $? "but runs on the same data in a different folder do"
 cp -r "$scratch/arms/runs/dot/lr-0.0003-seed-1" "$scratch/arms/runs/dot/copy"
 ! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'which would count twice' "$scratch/out"
-result $? "a copy of a run is no other seed"
+result $? "a copy of a run does not count as a different seed"
 rm -r "$scratch/arms/runs/dot/copy"
 mv "$scratch/arms/runs/w2-full/lr-0.0003-seed-1" "$scratch/arms/runs/dot/other"
 ! "$weft" compare "$scratch/arms/runs/dot" "$scratch/arms/runs/w2-full" >"$scratch/out" 2>&1 && grep -q 'unlike the other runs in its folder' "$scratch/out"
-result $? "runs of different models in one folder are refused"
+result $? "runs of different models in one folder are rejected"
 finish

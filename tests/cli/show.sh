@@ -1,18 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# What `weft show` reports about weights, FLOPs, memory and cache, compared with what they must be.
+# The weights, FLOPs, memory and cache that `weft show` reports, compared with their expected values.
 # run-tests: 3 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 value() { # KEY SETTING...: a number of `weft show $model` with these settings
-    local key=$1 settings=()
+    local key=$1
     shift
-    for setting; do
-        settings+=(--set "$setting")
-    done
-    "$weft" show "$model" "${settings[@]}" --json | sed -n "s/.*\"$key\": \([-0-9.e+]*\).*/\1/p"
+    "$weft" show "$model" "${@/#/--set=}" --json | sed -n "s/.*\"$key\": \([-0-9.e+]*\).*/\1/p"
 }
 
 # holds NAME CONDITION: an awk expression
@@ -26,7 +22,7 @@ holds "latent cache is exactly a sixth of multi-head's" \
     "$(value cache_bytes_per_token_layer) == 6 * $(value cache_bytes_per_token_layer attn=latent latent_width=128)"
 holds "shared latent cache is exactly a twelfth" \
     "$(value cache_bytes_per_token_layer) == 12 * $(value cache_bytes_per_token_layer attn=latent latent_width=128 latent_shared=yes)"
-holds "w2 split has as many weights as dot and one number per head and layer" \
+holds "w2 split has the parameters of dot plus one per head and layer" \
     "$(value params geom=w2) == $(value params) + 12 * 12"
 holds "w2 split caches one f32 more per key head" \
     "$(value cache_bytes_per_token_layer geom=w2) == $(value cache_bytes_per_token_layer) + 12 * 4"
@@ -60,7 +56,7 @@ result $? "the walk names the mechanisms in order"
 "$weft" show w2 | grep -q "attention : feed-forward"
 result $? "the ratio is printed"
 
-# near NAME REPORTED EXPECTED: what is reported is that and, for everything that is not a product, at most 1 % more.
+# near NAME REPORTED EXPECTED: the reported value is the expected one or, for work other than matmuls, up to 1 % more.
 near() { holds "$1" "$2 >= $3 && $2 <= 1.01 * $3"; }
 model=gpt2-124m
 C=768 L=12 V=50257 T=1024
@@ -70,14 +66,14 @@ near "FLOPs of a forward pass: 2 for each weight of a matrix, 4 for each width o
 near "FLOPs of training: 6 and 14" "$(value flops_train_per_token)" "(6 * $products + 14 * $scores)"
 near "FLOPs of decoding the last token" "$(value flops_decode_per_token)" "(2 * $products + 4 * $C * $L * $T)"
 near "w2 split has dot's FLOPs" "$(value flops_train_per_token geom=w2)" "(6 * $products + 14 * $scores)"
-near "latents: two products down, two up" "$(value flops_prefill_per_token attn=latent latent_width=128)" \
+near "latents: two matmuls down, two up" "$(value flops_prefill_per_token attn=latent latent_width=128)" \
     "(2 * $products - 4 * $L * $C * ($C - 256) + 4 * $scores)"
 
 # The same by what it is for: attention, feed-forward, mechanisms, and the rest.
-near "attention: four products, and scores" "$(value attn_flops_prefill)" "(8 * $L * $C * $C + 4 * $scores)"
+near "attention: four matmuls, and scores" "$(value attn_flops_prefill)" "(8 * $L * $C * $C + 4 * $scores)"
 near "in training" "$(value attn_flops_train)" "(24 * $L * $C * $C + 14 * $scores)"
 near "in decoding the last token" "$(value attn_flops_decode)" "(8 * $L * $C * $C + 4 * $C * $L * $T)"
-near "feed-forward: two products of 4 C^2" "$(value ffn_flops_prefill)" "(16 * $L * $C * $C)"
+near "feed-forward: two matmuls of 4 C^2" "$(value ffn_flops_prefill)" "(16 * $L * $C * $C)"
 near "in training" "$(value ffn_flops_train)" "(48 * $L * $C * $C)"
 near "the rest: logits" "$(value other_flops_prefill)" "(2 * $V * $C)"
 near "in training" "$(value other_flops_train)" "(6 * $V * $C)"
@@ -103,6 +99,6 @@ done
 holds "no mechanism, no FLOPs" "$(value recip_flops_train) == 0"
 model=llama
 C=128 L=2 V=64 T=128 F=384
-near "SwiGLU has three products" "$(value flops_prefill_per_token)" \
+near "SwiGLU has three matmuls" "$(value flops_prefill_per_token)" \
     "(2 * ($L * $C * (4 * $C + 3 * $F) + $V * $C) + 4 * $C * $L * ($T + 1) / 2)"
 finish

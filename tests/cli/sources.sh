@@ -4,7 +4,6 @@
 # run-tests: 1 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 rows=0
 while IFS='|' read -r _ number _ command figure _; do

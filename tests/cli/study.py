@@ -51,7 +51,7 @@ def losses(arm, lr, seed, final):
             yield {"step": step, "val_loss": curve(step) + noise.gauss(0, 0.003), "val_accuracy": 0.5, "seconds": 1.0}
 
 
-# All arms share wte; each has another output projection.
+# All arms share wte; each has a different output projection.
 def initial_weights(arm, seed):
     digest = lambda *of: hashlib.sha256(repr(of).encode()).hexdigest()
     return {"wte": f"64x128 normal 0.02 key 0: {digest('wte', seed)}",

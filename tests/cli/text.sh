@@ -1,23 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# text.sh - training on token files: what is read, error messages, and the tokenizer in a checkpoint.
+# text.sh - training on token files: the files it reads, error messages, and the tokenizer in a checkpoint.
 # run-tests: 6 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 hash=$(realpath tests/cli/weights_hash.py)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-refuses() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    "$weft" "$@" >out 2>err
-    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "weft $*: prints: $text"
-}
+enter_scratch
 
 python3 -c 'print("".join(chr(97 + i * i % 7) for i in range(5000)))' >input.txt
 "$weft" data prepare input.txt --out data --tokenizer char >/dev/null 2>&1
@@ -27,14 +17,14 @@ small=(--set task=text --set data=data --set layers=1 --set width=32 --set heads
 refuses 'task=text needs data=FOLDER' train gpt2 --set task=text
 refuses "go up to $top: set vocab=$((top + 1)) or more, not 3" train gpt2 "${small[@]}" --set vocab=3 --out run
 refuses 'too few for a sequence of context=1000' train gpt2 "${small[@]}" --set context=1000 --out run
-refuses 'data=data/train_000000.bin is not a folder: give one with' train gpt2 "${small[@]}" --set data=data/train_000000.bin --out run
+refuses 'data=data/train_000000.bin is not a folder: set data to a folder with' train gpt2 "${small[@]}" --set data=data/train_000000.bin --out run
 refuses 'data is an option of task=text' train gpt2 --set data=data
 [[ ! -e run ]]
 result $? "a command that fails leaves no folder behind"
 
 vocab() { "$weft" show "$1" "${small[@]}" "${@:2}" --config | field vocab; } # MODEL [ARGUMENTS...]
 [[ $(vocab gpt2) == $((top + 1)) && $(vocab llama --set vocab=0) == $((top + 1)) ]]
-result $? "the vocabulary defaults to that of the data"
+result $? "the vocabulary size defaults to the data's"
 [[ $(vocab gpt2 --set vocab=20) == 20 && $(vocab gpt2-mini) == 4096 && $(vocab gpt2 --set data=none) == 64 ]]
 result $? "a setting or a preset overrides it; without data it is 64"
 echo '{"preset": "gpt2", "vocab": 30}' >thirty.json && [[ $(vocab thirty.json) == 30 ]]
@@ -61,7 +51,7 @@ result $? "a run with a long data path can be resumed"
 cp -r data other
 "$weft" train gpt2 "${small[@]}" --set data=other --set steps=1 --out swapped >/dev/null 2>&1
 rev input.txt >reversed.txt && rm -r other && "$weft" data prepare reversed.txt --out other --tokenizer char >/dev/null 2>&1
-refuses 'the data are not those that the run in swapped was trained on' train swapped --resume --set steps=2
+refuses 'the data is not the data that the run in swapped was trained on' train swapped --resume --set steps=2
 changes() { grep -c '"changed":' "$1/log.jsonl"; }
 cp -r long extended
 "$weft" train extended --resume --set steps=3 >/dev/null 2>&1 && [[ $(changes extended) == 2 ]] &&
@@ -76,7 +66,7 @@ result $? "a different instruction set is recorded in the log"
 WEFT_ISA=base "$weft" train gpt2 "${small[@]}" --set steps=2 --out elsewhere-whole >/dev/null 2>&1
 python3 "$hash" elsewhere-run/step-000000002/model.safetensors elsewhere-whole/step-000000002/model.safetensors |
     uniq -c | grep -q '^ *2 '
-result $? "a run that goes on at another level has the same weights"
+result $? "a run that continues at a different level has the same weights"
 metadata() { # FILE NAME VALUE: changes the metadata of a checkpoint
     python3 - "$@" <<'END'
 import json, struct, sys
@@ -107,12 +97,12 @@ END
 refuses 'too few for validation and a test' train gpt2 "${small[@]}" --set data=parted
 cp parted/val.bin parted/test.bin
 [[ $(vocab gpt2 --set data=parted) == 18 ]]
-result $? "without data.json, the vocabulary goes up to the largest token of all files"
+result $? "without data.json, the vocabulary ends with the largest token of all files"
 same=$("$weft" train gpt2 "${small[@]}" --set data=parted --set steps=1 --json 2>/dev/null)
 [[ $(field eval_loss <<<"$same") == "$(field test_loss <<<"$same")" ]]
 result $? "the test loss is computed on the test files"
 cp -r data damaged && printf '\377\377' | dd of=damaged/train_000000.bin bs=1 seek=3000 conv=notrunc 2>/dev/null
-refuses 'is not the one that damaged/train_000000.bin.tree was made from' train gpt2 "${small[@]}" --set data=damaged --set steps=400
+refuses 'does not match damaged/train_000000.bin.tree' train gpt2 "${small[@]}" --set data=damaged --set steps=400
 rm damaged/train_000000.bin.tree
 refuses 'the file is damaged' train gpt2 "${small[@]}" --set data=damaged --set steps=400
 finish

@@ -5,9 +5,7 @@
 # run-tests: 8 s, asan 25 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 head -c 20000 tests/golden/README.md >"$scratch/a.md"
 cat ARCHITECTURE.md >"$scratch/b.md"
@@ -36,35 +34,28 @@ result $? "special tokens are recognised only with --specials"
 "$weft" tokenizer encode --tokenizer "$scratch/t.json" --json <"$scratch/bytes" | grep -q "\"bytes\": 300000, \"tokens\": $(wc -l <"$scratch/tokens"), "
 result $? "encode --json prints the counts"
 
-says() { # STATUS TEXT ARGUMENTS...
-    local expected=$1 text=$2 status
-    shift 2
-    "$weft" tokenizer "$@" </dev/null >"$scratch/out" 2>"$scratch/err"
-    status=$?
-    ((status == expected)) && grep -qF -- "$text" "$scratch/err" && [[ ! -s $scratch/out ]]
-    result $? "weft tokenizer $*: exits with $expected and prints: $text"
-}
-says 2 "train, encode, decode or info"
-says 2 "did you mean encode?" encod
-says 2 "needs --vocab=N" train
-says 2 "needs --out=FILE" train --vocab 300
-says 2 "Give --tokenizer=FILE" encode
-says 1 "give 257" train --vocab 100 --special '<s>' --out "$scratch/x"
-says 1 "a.jsonl is JSONL: give its texts" train --vocab 300 --out "$scratch/x" a.jsonl
-says 1 "say \`zstd -dc a.zst |" train --vocab 300 --out "$scratch/x" a.zst
-says 2 "give a whole number" train --vocab many --out "$scratch/x"
-says 1 "No such file" train --vocab 300 --out "$scratch/x" "$scratch/none"
-says 1 "cannot be written" train --vocab 300 --out /dev/full "$scratch/a.md"
-says 1 "No such file" info "$scratch/none"
-says 1 "it is a folder" info "$scratch"
-says 1 "encoder.json cannot be read" info "$scratch/a.md"
-says 1 "is not the number" decode --tokenizer "$scratch/t.json" "$scratch/a.md"
+tokenizer_fails() { fails "$1" "$2" tokenizer "${@:3}"; } # STATUS TEXT ARGUMENTS...
+tokenizer_fails 2 "train, encode, decode or info"
+tokenizer_fails 2 "did you mean encode?" encod
+tokenizer_fails 2 "needs --vocab=N" train
+tokenizer_fails 2 "needs --out=FILE" train --vocab 300
+tokenizer_fails 2 "pass --tokenizer=FILE" encode
+tokenizer_fails 1 "expected 257" train --vocab 100 --special '<s>' --out "$scratch/x"
+tokenizer_fails 1 "a.jsonl is JSONL: pass its texts" train --vocab 300 --out "$scratch/x" a.jsonl
+tokenizer_fails 1 "use \`zstd -dc a.zst |" train --vocab 300 --out "$scratch/x" a.zst
+tokenizer_fails 2 "expected an integer" train --vocab many --out "$scratch/x"
+tokenizer_fails 1 "No such file" train --vocab 300 --out "$scratch/x" "$scratch/none"
+tokenizer_fails 1 "cannot be written" train --vocab 300 --out /dev/full "$scratch/a.md"
+tokenizer_fails 1 "No such file" info "$scratch/none"
+tokenizer_fails 1 "it is a folder" info "$scratch"
+tokenizer_fails 1 "encoder.json cannot be read" info "$scratch/a.md"
+tokenizer_fails 1 "other than token ids" decode --tokenizer "$scratch/t.json" "$scratch/a.md"
 echo 600 >"$scratch/large"
-says 1 "the vocabulary has 600 tokens" decode --tokenizer "$scratch/t.json" "$scratch/large"
+tokenizer_fails 1 "the vocabulary has 600 tokens" decode --tokenizer "$scratch/t.json" "$scratch/large"
 echo 4294967296 >"$scratch/wraps"
-says 1 "is not the number of a token" decode --tokenizer "$scratch/t.json" "$scratch/wraps"
+tokenizer_fails 1 "other than token ids" decode --tokenizer "$scratch/t.json" "$scratch/wraps"
 printf '%040d\n' 5 >"$scratch/long"
-says 1 "is not the number of a token" decode --tokenizer "$scratch/t.json" "$scratch/long"
+tokenizer_fails 1 "other than token ids" decode --tokenizer "$scratch/t.json" "$scratch/long"
 mkdir "$scratch/gpt2"
 python3 - "$scratch" <<'END'
 import json, sys
@@ -72,7 +63,7 @@ model = json.load(open(sys.argv[1] + "/t.json"))["model"]
 json.dump(model["vocab"], open(sys.argv[1] + "/gpt2/encoder.json", "w"))
 open(sys.argv[1] + "/gpt2/vocab.bpe", "w").write("\n".join(["#version: 0.2", "#version: 0.2", *model["merges"]]) + "\n")
 END
-says 1 'merge 1 needs the token "#version:"' info "$scratch/gpt2"
+tokenizer_fails 1 'merge 1 needs the token "#version:"' info "$scratch/gpt2"
 sed -i 1d "$scratch/gpt2/vocab.bpe"
 "$weft" tokenizer info "$scratch/gpt2" --json | grep -q '"merges": 342'
 result $? "only the first line of vocab.bpe may be a version"

@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# train.sh - a short training run is one JSON object, the same weights for any number of threads, others for another
-# seed; a run's folder is guarded, goes on, and is a model.
+# train.sh - a short training run prints one JSON object and has the same weights with any number of threads, but not
+# with a different seed; a run's folder is protected, can be resumed, and is a model.
 # run-tests: 24 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 train() { # ARGUMENTS...: the run's JSON
     "$weft" train gpt2 --json --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 \
@@ -28,7 +26,7 @@ for dtype in bf16 f32; do
     again=$(train --set dtype=$dtype --set recompute=yes | field weights_sha256) && [[ $again == "$weights" ]]
     result $? "$dtype: recomputing gives the same weights"
     other=$(train --set dtype=$dtype --set seed=2 | field weights_sha256) && [[ $other != "$weights" ]]
-    result $? "$dtype: another seed gives others"
+    result $? "$dtype: a different seed gives different weights"
 done
 
 quiet=(train gpt2 --set task=recall --set layers=1 --set width=32 --set heads=2 --set batch=4 --set steps=2)
@@ -37,12 +35,12 @@ result $? "which instruction set runs is printed once"
 [[ $(WEFT_ISA=base "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -c 'this processor has no AMX') == 1 ]]
 result $? "bf16 without AMX is reported once"
 [[ $("$weft" "${quiet[@]}" --set recall_length=2 --set vocab=3 2>&1 >/dev/null |
-    grep -c 'weft: note: only 6 different samples exist: held-out ones occur in training') == 1 ]]
-result $? "samples so few that they come again are warned of once"
+    grep -c 'weft: note: only 6 different samples exist, so held-out samples occur in training') == 1 ]]
+result $? "if there are so few samples that they repeat, one warning is printed"
 ! "$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -q 'different samples'
 result $? "others are not"
 
-# The progress line: elsewhere than on a terminal some twenty of them, with the terms of the loss where there are several.
+# Progress lines: about twenty if the output is not a terminal, with the terms of the loss if there are several.
 number='[0-9.e+-]+' left='[0-9]+ tokens/s(  [0-9.]+ [a-z]+ left)?'
 "$weft" "${quiet[@]}" --set steps=40 --set ffn=ws 2>&1 >/dev/null | grep '^step ' >"$scratch/lines"
 [[ $(grep -cE "^step [0-9]+/40  loss $number \(main $number, ws_z $number, ws_c $number\)  $left\$" "$scratch/lines") == 20 &&
@@ -56,8 +54,8 @@ for line in open(sys.argv[1]):
 END
 result $? "progress: the terms add up to the loss"
 [[ $("$weft" "${quiet[@]}" 2>&1 >/dev/null | grep -cE "^step [12]/2  loss $number  $left\$") == 2 ]]
-result $? "progress: one term is not printed twice, nor the engine's share of a short run"
-# A long run on a terminal is watched until it says so.
+result $? "progress: one term is not printed twice, nor the fraction of the engine's speed in a short run"
+# Watches a long run on a terminal until it prints the fraction of the engine's speed.
 python3 - "$weft" "${quiet[@]}" --set steps=1000000000 --time 1 <<'END'
 import os, pty, re, signal, sys
 pid, terminal = pty.fork()
@@ -72,7 +70,7 @@ except OSError:  # it ended
     sys.exit(seen.decode())
 os.kill(pid, signal.SIGKILL)
 END
-result $? "progress: a long run prints the share of the engine's speed"
+result $? "progress: a long run prints the fraction of the engine's speed"
 
 run=$scratch/runs/one
 weights=$(WEFT_TEST_SKIP_GATES=0 train --set checkpoint_every=2 --out "$run" | field weights_sha256)
@@ -107,41 +105,34 @@ result $? "show reports step and weights of its newest checkpoint"
 [[ $("$weft" show "$run/step-000000003" --json) == "$shown" ]]
 result $? "a checkpoint is shown as its run is"
 
-refuses() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    "$weft" "$@" >"$scratch/out" 2>"$scratch/err"
-    [[ $? == 1 && ! -s $scratch/out ]] && grep -qF -- "$text" "$scratch/err"
-    result $? "${*//$scratch\//}: says: $text"
-}
 cp -r "$run" "$scratch/before"
 refuses 'is not empty: pass --resume' train gpt2 --out "$run"
 refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume
 refuses 'has lr=0.001, this is 0.5' train "$run" --resume --set lr=0.5
 refuses 'is at step 3 already' train "$run" --resume --set steps=2
-refuses '--resume: which run?' train gpt2 --resume
-ignored='has weights, and training would ignore them'
+refuses '--resume needs the folder of a run' train gpt2 --resume
+ignored='has weights, which training would ignore'
 refuses "$ignored" train "$run"
 refuses "$ignored" train "$run" --out "$scratch/other"
 refuses "$ignored" train "$run" --out "$scratch/other" --resume
 refuses "$ignored" train "$run/step-000000003"
 refuses "$ignored" train "$run/step-000000003" --resume
-refuses "give $run/step-000000003/config.json as MODEL" train "$run/step-000000003" --out "$run" --resume
+refuses "pass $run/step-000000003/config.json as MODEL" train "$run/step-000000003" --out "$run" --resume
 [[ ! -e $scratch/other ]]
-result $? "what is refused leaves no folder behind"
+result $? "invalid arguments leave no folder behind"
 refuses 'Try a batch below 1000000 (and more micro_batches), recompute=yes (saves' train gpt2-124m --set batch=1000000 \
     --set vocab=64
 exec 9>>"$run/log.jsonl" && flock 9
-refuses 'another process trains in' train "$run" --resume
+refuses 'another process is training in' train "$run" --resume
 exec 9>&-
 diff -r "$run" "$scratch/before"
-result $? "what is refused changes nothing"
+result $? "what is rejected changes nothing"
 
 again=$("$weft" train "$run" --resume --json 2>"$scratch/err") && [[ $(field weights_sha256 <<<"$again") == "$weights" ]] &&
     diff -r "$run" "$scratch/before" && ! grep -q gates "$scratch/err"
 result $? "a finished run that is resumed stays as it is, without checking its gates again"
 longer=$("$weft" train "$run" --resume --json --set steps=5 2>"$scratch/err") && [[ $(field steps <<<"$longer") == 5 ]] &&
-    grep -q 'follow the other schedule' "$scratch/err" && grep -q '"changed": "steps 3 -> 5"' "$run/log.jsonl" &&
+    grep -q 'follow the new schedule' "$scratch/err" && grep -q '"changed": "steps 3 -> 5"' "$run/log.jsonl" &&
     [[ $("$weft" show "$run" --config | field steps) == 5 ]]
 result $? "more steps are possible, and reported"
 python3 tests/cli/events.py "$run"/events.out.tfevents.weft "$run/log.jsonl" >/dev/null
@@ -152,7 +143,7 @@ again=$("$weft" train "$scratch/before" --out "$scratch/./before" --resume --jso
 result $? "a run may be both MODEL and --out"
 (cd "$scratch" && mkdir gpt2 && touch gpt2/model.safetensors && "$weft" "${quiet[@]}" >/dev/null 2>&1)
 result $? "a preset's name means the preset, even if there is a folder of that name"
-# A config as an earlier program wrote it, without the options clip, keep and ffn_width.
+# A config as an earlier release wrote it, without the options clip, keep and ffn_width.
 python3 - "$scratch/before" "$scratch/earlier" <<'END'
 import json, shutil, sys
 shutil.copytree(*sys.argv[1:])
@@ -165,7 +156,7 @@ END
 refuses 'has clip=1, this is 0.5' train "$scratch/earlier" --resume --set clip=0.5
 again=$("$weft" train "$scratch/earlier" --resume --json --set clip=1.0 --set keep=5 2>"$scratch/err") &&
     [[ $(field weights_sha256 <<<"$again") == "$weights" ]] && grep -q 'changed: keep 2 -> 5' "$scratch/err"
-result $? "options that an earlier program did not have are at their defaults"
+result $? "options that an earlier release did not have are at their defaults"
 damage() { printf X | dd of="$1" bs=1 seek=$(($(stat -c %s "$1") - 9)) conv=notrunc 2>/dev/null; }
 damage "$scratch/before/step-000000003/model.safetensors"
 again=$("$weft" train "$scratch/before" --resume --json 2>"$scratch/err") &&
@@ -198,16 +189,16 @@ until grep -q 'Ctrl-C again' "$scratch/err" || ! kill -0 $!; do sleep 0.01; done
 kill -INT $!
 wait $!
 (($? == 130))
-result $? "a second SIGINT ends it at once"
+result $? "a second SIGINT ends it immediately"
 timed=$("$weft" train "$scratch/by TERM" --resume --json --time 0.05 2>"$scratch/err")
 (($? == 3 && $(field steps <<<"$timed") < 1000000)) && grep -q 'stopped by --time after step' "$scratch/err" &&
     [[ -e $(printf '%s/step-%09d' "$scratch/by TERM" "$(field steps <<<"$timed")") ]]
 result $? "--time: saves and ends before the last step, with 3"
 timed=$(timeout 60 "$weft" train gpt2 --unsafe --set steps=3 --set layers=1 --set width=32 --set batch=4 --set eval_samples=1000000000 --json --time 0.1 2>"$scratch/err")
-(($? == 3 && $(field steps <<<"$timed") < 3)) && grep -q 'nothing was saved, as there is no --out' "$scratch/err"
+(($? == 3 && $(field steps <<<"$timed") < 3)) && grep -q 'nothing was saved because there is no --out' "$scratch/err"
 result $? "--time: counts the scoring that is due at the end"
-[[ $(head -n 1 "$scratch/err") == 'weft: note: nothing will be saved: there is no --out' ]]
-result $? "without --out it says first that nothing will be saved"
+[[ $(head -n 1 "$scratch/err") == 'weft: note: nothing will be saved because there is no --out' ]]
+result $? "without --out it first warns that nothing will be saved"
 
 saved=$("$weft" show gpt2-mini --json | field recompute_saves_bytes) && ((saved > 100000000))
 result $? "show reports what recomputing saves"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # ungated.sh - with WEFT_TEST_SKIP_GATES=1 runs and studies skip the gates and record that; reports, comparisons, audits
-# and publishing refuse them by name, and another program run without the variable runs the gates.
+# and publishing reject them by name, and commands without the variable run the gates.
 # run-tests: 7 s
 set -u
 source tests/fault/tiny
@@ -13,7 +13,7 @@ train() { # FOLDER ARGUMENTS...
 }
 refuses() { # COMMAND ARGUMENTS...
     ! "$weft" "$@" >out 2>err && grep -q 'the gates of the run in .* were not run (WEFT_TEST_SKIP_GATES was set)' err
-    result $? "weft $* is refused: $(tail -n 1 err)"
+    result $? "weft $* is rejected: $(tail -n 1 err)"
 }
 
 train gated && [[ $(field gates_failed <json) == 0 ]] && ! grep -q 'not run' err gated/log.jsonl
@@ -26,9 +26,9 @@ export WEFT_TEST_SKIP_GATES=1
 train run && [[ $(field gates <json) == "not run" ]] && grep -q 'gates: not run' err && ! grep -q gates_failed json
 result $? "a run without gates: $(grep gates err)"
 [[ $(sed -n 2p run/log.jsonl | field gates) == "not run" && $(field gates <run/gates.json) == "not run" ]]
-result $? "its log and its record of gates say so"
+result $? "its log and its record of gates record it"
 study study 6 SEEDS=2 RECALL_LENGTH=8 && [[ ! -e study/report.html ]] && [[ $(cat study/runs/*/*/log.jsonl | grep -c '"gates": "not run"') == 4 ]]
-result $? "a study without gates: four logs say so, and there is no report"
+result $? "a study without gates: four logs record it, and there is no report"
 unset WEFT_TEST_SKIP_GATES
 refuses report run
 refuses compare gated run
@@ -38,7 +38,7 @@ refuses audit study
 refuses publish study --out study.tar.zst
 [[ ! -e study.tar.zst && ! -e run/report.html && ! -e study/report.html ]]
 result $? "nothing was written"
-# The gates of a resumed run are run, but those of its first steps were not.
+# The gates run when a run is resumed, but they did not run before its first steps.
 train run --set steps=9 --resume && [[ $(field gates_failed <json) == 0 ]] && ! grep -q 'not run' run/gates.json
 result $? "a run that is resumed without the variable runs its gates: $(grep gates err)"
 refuses audit run

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# verify.sh - weft verify distinguishes a correct model from one that sees the future, and says where.
+# verify.sh - weft verify distinguishes a correct model from one that sees later tokens, and names the place.
 # run-tests: 9 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 out=$("$weft" verify llama --set dtype=f32 --gate live)
 result $? "a preset passes"
@@ -19,5 +18,5 @@ result $? "a gate over the whole sequence fails, and the position is reported"
 
 out=$("$weft" verify gpt2 $leak --gate causal --json 2>/dev/null)
 (($? == 1)) && grep -Eq '"failed": [1-9]' <<<"$out"
-result $? "as JSON too"
+result $? "also as JSON"
 finish

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * amx_in_c.h - the tile instructions of AMX in plain C, as Intel's Architecture Instruction Set Extensions Programming
- * Reference defines them: denormals are 0, on their way in and out, and TDPBF16PS sums even and odd elements apart.
+ * Reference defines them: denormal inputs and outputs are 0, and TDPBF16PS sums even and odd elements separately.
  */
 #ifndef WEFT_TESTS_AMX_IN_C_H
 #define WEFT_TESTS_AMX_IN_C_H
@@ -14,7 +14,7 @@ struct emulated_tiles {
     uint8_t data[8][16][64];
 };
 
-/* Every source has its own: none leaves tiles to another. */
+/* Every source file has its own tiles; none passes tiles to a different file. */
 static _Thread_local struct emulated_tiles emulated;
 
 static inline void emulated_config(const void *config)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# hashes.sh - the code for AMX, on its instructions in C, trains small models to the bits of every machine.
+# hashes.sh - the AMX code, with its instructions emulated in C, trains small models to the same bits as every machine.
 # run-tests: emulated 150 s
 set -u
 source tests/tap

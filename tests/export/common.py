@@ -20,7 +20,7 @@ def result(good, text):
 
 
 def sample(rows, every):
-    """One in so many rows, beginning with one in their middle; WEFT_EVERY sets the number, 1 takes all (make long-whole)."""
+    """Every n-th row, starting from the middle of the first n; WEFT_EVERY sets n, 1 takes all (make long-whole)."""
     every = int(os.environ.get("WEFT_EVERY", every))
     return rows[every // 2::every] or rows[:1]
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """gguf_files.py WEFT LIBRARY FOLDER - GGUF files that cross between PyPI's gguf and Weft, both ways.
 
-Makes small random models of every architecture with gguf, imports them, and compares all weights with those of an
+Makes small random models of every architecture with gguf, imports them, and compares all weights with an
 independent conversion; exports them, and compares every key and tensor with what gguf reads; compares f16, bf16 and q8_0
 with what gguf's own encoder gives; does the same with tokenizers; and gives Weft damaged files.
 Prints TAP. Needs gguf and numpy.
@@ -250,11 +250,11 @@ def odd():
     write(FOLDER + "/big.gguf", m, w)
     weft("import", FOLDER + "/big.gguf", "--out", FOLDER + "/big")
     answer = weft("export", FOLDER + "/big", "--format", "gguf", "--type", "f16", "--out", FOLDER + "/big-16.gguf")
-    result(isinstance(answer, str) and "cannot hold" in answer and not os.path.exists(FOLDER + "/big-16.gguf"), "a value beyond f16 is refused: %s" % answer)
+    result(isinstance(answer, str) and "cannot represent" in answer and not os.path.exists(FOLDER + "/big-16.gguf"), "a value beyond f16 is rejected: %s" % answer)
     for words in (("--out", FOLDER + "/odd.gguf"), ("--out", FOLDER + "/new.gguf", "--type", "f64")):
         before = os.path.getsize(FOLDER + "/odd.gguf")
         answer = weft("export", FOLDER + "/odd", "--format", "gguf", *words)
-        result(isinstance(answer, str) and os.path.getsize(FOLDER + "/odd.gguf") == before, "refused: %s" % answer)
+        result(isinstance(answer, str) and os.path.getsize(FOLDER + "/odd.gguf") == before, "rejected: %s" % answer)
     answer = weft("export", FOLDER + "/odd", "--format", "hf", "--type", "f16", "--out", FOLDER + "/odd-hf")
     result(isinstance(answer, str) and "--type" in answer, "--type is not for hf: %s" % answer)
 
@@ -335,24 +335,24 @@ def refusals():
             ("token_types", [1] * 257), ("token_merges", ["a b"])]
     change = lambda **how: [(k, how.get(k, v)) for k, v in good]
     for name, tokens, text in (
-            ("another pre-tokenizer", change(tokenizer_pre="llama-bpe"), "tokenizer.ggml.pre"),
+            ("a different pre-tokenizer", change(tokenizer_pre="llama-bpe"), "tokenizer.ggml.pre"),
             ("sentences without scores", change(tokenizer_model="llama"), "scores"),
             ("a start of text that is added", good + [("add_bos_token", True)], "add_bos_token"),
-            ("a token twice", change(token_list=["a"] * 257), "the same as another"),
+            ("a token twice", change(token_list=["a"] * 257), "a duplicate"),
             ("a merge of nothing", change(token_merges=["a c"]), "ac"),
             ("a token of the user", change(token_types=[1] * 256 + [4]), "type 4"),
-            ("types of other tokens", change(token_types=[1] * 100), "fit together"),
+            ("types of other tokens", change(token_types=[1] * 100), "matching types and lengths"),
             ("more tokens than the model has", change(token_list=[names[b] for b in range(256)] + ["ab"] + ["a" * n for n in range(3, 103)], token_types=[1] * 357),
              "300"),
             ("a missing byte", change(token_list=[names[b] for b in range(256) if b != 66] + ["ab"], token_types=[1] * 256), "byte 66")):
         path = FOLDER + "/tokens"
         write(path + ".gguf", m, w, tokens=tokens)
         answer = weft("import", path + ".gguf", "--out", path)
-        result(isinstance(answer, str) and text in answer and not os.path.exists(path), "%s: refused: %s" % (name, answer))
+        result(isinstance(answer, str) and text in answer and not os.path.exists(path), "%s: rejected: %s" % (name, answer))
 
 
 def sentences():
-    """SentencePiece: with little said, with switches, and what is refused."""
+    """SentencePiece: with few keys, with switches, and models that are rejected."""
     m, w = small(300)
     good = [("tokenizer_model", "llama"), ("token_list", ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % b for b in range(256)] + ["\u2581", "a", "b", "ab", "\u2581ab"]),
             ("token_scores", [0.0] * 259 + [-9.0, -8.0, -7.0, -1.0, -2.0]), ("token_types", [2, 3, 3] + [6] * 256 + [1] * 5)]
@@ -370,13 +370,13 @@ def sentences():
 
     text = [263, 259, 3 + 0xc3, 3 + 0xa9]
     for name, tokens, wanted in (
-            ("its begin is token 1 if the file does not say", good, (text, 1)),
-            ("another begin", good + [("bos_token_id", 2)], (text, 2)),
+            ("its begin is token 1 if the file does not set it", good, (text, 1)),
+            ("a different start token", good + [("bos_token_id", 2)], (text, 2)),
             ("no begin", good + [("add_bos_token", False)], (text, -1)),
             ("no space before a text", good + [("add_space_prefix", False)], ([262] + text[1:], 1)),
             ("an end that is added", good + [("add_eos_token", True)], "add_eos_token"),
             ("other spaces", good + [("remove_extra_whitespaces", True)], "remove_extra_whitespaces"),
-            ("a score that is not finite", change(token_scores=[0.0] * 263 + [float("nan")]), "not finite"),
+            ("a non-finite score", change(token_scores=[0.0] * 263 + [float("nan")]), "not finite"),
             ("a token of the user", change(token_types=[2, 3, 3] + [6] * 256 + [1] * 4 + [4]), "type 4"),
             ("a long token", change(token_list=good[1][1][:263] + ["a" * 600]), "512")):
         got = read_in(tokens)
@@ -411,7 +411,7 @@ def damage():
     u32, u64 = (lambda n: struct.pack("<I", n)), (lambda n: struct.pack("<Q", n))
     whole = rewritten()
     for name, raw, text in (
-            ("an empty file", b"", "GGUF"), ("another file", b"GGML" + whole[4:], "not a GGUF file"), ("only its name", b"GGUF", "truncated"),
+            ("an empty file", b"", "GGUF"), ("a file of a different format", b"GGML" + whole[4:], "not a GGUF file"), ("only its name", b"GGUF", "truncated"),
             ("half of it", whole[:len(whole) // 2], "truncated"), ("all but the last values", whole[:-128], "truncated"),
             ("more than all of it", whole + bytes(64), "after its last tensor"), ("version 1", patched((4, u32(1))), "version 1"),
             ("big-endian", patched((4, b"\0\0\0\3")), "big-endian"), ("2^60 tensors", patched((8, u64(2**60))), "tensors"),
@@ -420,29 +420,29 @@ def damage():
             ("a tensor of type Q4_K", info("blk.0.attn_q.weight", 20, u32(12)), "Q4_K"), ("a tensor of five dimensions", info("blk.0.attn_q.weight", 0, u32(5)), "dimensions"),
             ("a tensor of 2^62 x 2^62", info("blk.0.attn_q.weight", 4, u64(2**62) * 2), "too large"),
             ("tensors that overlap", info("blk.0.attn_q.weight", 24, u64(0)), "begins at"),
-            ("a tensor of another shape", info("blk.0.attn_q.weight", 4, u64(16) + u64(64)), "shape"),
+            ("a tensor of a different shape", info("blk.0.attn_q.weight", 4, u64(16) + u64(64)), "shape"),
             ("a tensor twice", info("blk.0.attn_k.weight", -len("blk.0.attn_k.weight"), b"blk.0.attn_v.weight"), "twice"),
             ("a control character in a name", info("blk.0.attn_k.weight", -1, b"\x1b"), "visible"),
             ("an alignment of 24", rewritten(keys=(("general.alignment", "uint32", 24),)), "alignment"),
-            ("another architecture", rewritten(m={"arch": "mamba"}), "mamba"), ("an adapter", rewritten(keys=(("general.type", "string", "adapter"),)), "general.type"),
+            ("a different architecture", rewritten(m={"arch": "mamba"}), "mamba"), ("an adapter", rewritten(keys=(("general.type", "string", "adapter"),)), "general.type"),
             ("one of several files", rewritten(keys=(("split.count", "uint16", 3),)), "several files"), ("no number of heads", key("attention.head_count", "uint32", None), "head_count"),
             ("three layers", key("block_count", "uint32", 3), "blk.2."), ("one layer", key("block_count", "uint32", 1), "blk.1."),
-            ("2^30 layers", key("block_count", "uint32", 2**30), "tensors"), ("a text as width", key("embedding_length", "string", "32"), "whole number"),
+            ("2^30 layers", key("block_count", "uint32", 2**30), "tensors"), ("a text as width", key("embedding_length", "string", "32"), "integer"),
             ("an eps of 0", key("attention.layer_norm_rms_epsilon", "float32", 0.0), "above 0"), ("an eps of 64 bits", key("attention.layer_norm_rms_epsilon", "float64", 1e-5), "f32"), ("an eps that is not a number", key("attention.layer_norm_rms_epsilon", "float32", float("nan")), "above 0"),
-            ("heads by layer", key("attention.head_count_kv", "array", [4, 2]), "whole number"), ("a key that is not known", key("attention.sinks", "bool", True), "attention.sinks"),
+            ("heads by layer", key("attention.head_count_kv", "array", [4, 2]), "integer"), ("a key that is not known", key("attention.sinks", "bool", True), "attention.sinks"),
             ("scaled rotation", key("rope.scaling.type", "string", "yarn"), "rope.scaling.type"), ("a factor below 1", key("rope.scaling.factor", "float32", 0.5), "rope_factor"), ("a factor of 64 bits", key("rope.scaling.factor", "float64", 2.0), "rope.scaling.factor"),
             ("factors that Llama does not have", rewritten(w=w | {"rope_freqs.weight": np.array([1, 2, 3, 4], np.float32)}), "rope_freqs"),
             ("factors that are not numbers", rewritten(w=w | {"rope_freqs.weight": np.full(4, np.nan, np.float32)}), "rope_freqs"),
             ("too many factors", rewritten(w=w | {"rope_freqs.weight": np.ones(5, np.float32)}), "rope_freqs"),
             ("both kinds of scaling", rewritten(w=w | {"rope_freqs.weight": np.ones(4, np.float32)}, keys=((a + "rope.scaling.factor", "float32", 2.0),)), "both"),
-            ("half of a head rotated", key("rope.dimension_count", "uint32", 4), "rope.dimension_count"), ("values of another width", key("attention.value_length", "uint32", 16), "value_length"),
+            ("half of a head rotated", key("rope.dimension_count", "uint32", 4), "rope.dimension_count"), ("values of a different width", key("attention.value_length", "uint32", 16), "value_length"),
             ("experts", key("expert_count", "uint32", 8), "expert_count"), ("a window", key("attention.sliding_window", "uint32", 8), "sliding_window"),
-            ("another vocabulary", key("vocab_size", "uint32", 51), "vocab_size"), ("a tensor without a place", rewritten(w=w | {"blk.0.attn_sinks.weight": np.ones(4, np.float32)}), "attn_sinks"),
+            ("a different vocabulary", key("vocab_size", "uint32", 51), "vocab_size"), ("a tensor without a place", rewritten(w=w | {"blk.0.attn_sinks.weight": np.ones(4, np.float32)}), "attn_sinks"),
             ("a tensor that is missing", rewritten(w={k: v for k, v in w.items() if k != "blk.1.ffn_up.weight"}), "blk.1.ffn_up"),
             ("no embedding", rewritten(w={k: v for k, v in w.items() if k != "token_embd.weight"}), "not a whole model")):
         open(path + ".gguf", "wb").write(raw)
         answer = weft("import", path + ".gguf", "--out", path)
-        result(isinstance(answer, str) and answer.startswith("status 1:") and text in answer and not os.path.exists(path), "%s: refused: %s" % (name, answer))
+        result(isinstance(answer, str) and answer.startswith("status 1:") and text in answer and not os.path.exists(path), "%s: rejected: %s" % (name, answer))
     for name, keys in (("rotation that is not scaled", ((a + "rope.scaling.type", "string", "none"), (a + "rope.scaling.factor", "float32", 4.0))),
                        ("keys that change nothing", (("general.name", "string", "x"), ("general.tags", "array", ["a", "b"]), (a + "attention.causal", "bool", True)))):
         open(path + ".gguf", "wb").write(rewritten(keys=keys))

@@ -18,7 +18,7 @@ from common import FOLDER, WEFT, finish, result
 
 TEXT = os.environ["WEFT_DATA"] + "/tinyshakespeare/input.txt"
 CONTEXT, HELD_OUT = 128, 20000
-TIE = 0.01  # of logits, where llama.cpp rounds what it multiplies bf16 weights with to bf16, and Weft does not
+TIE = 0.01  # difference of logits: llama.cpp rounds the factors of bf16 weights to bf16, and Weft does not
 
 
 def weft(*words):
@@ -49,7 +49,7 @@ class Rival:
         return np.array(self.llama.scores[:len(tokens)], dtype=np.float64)
 
     def loss(self, tokens):
-        """In windows, one behind the other, as `weft eval` has them."""
+        """Returns the loss in consecutive windows, as in `weft eval`."""
         total = 0
         for at in range(0, len(tokens) - 1, CONTEXT):
             window = tokens[at:at + CONTEXT + 1]
@@ -69,7 +69,7 @@ class Rival:
 
 
     def behind(self, tokens, made):
-        """By how much one of these tokens is behind the best one, given the text before it."""
+        """Returns the maximum difference between the best logit and the logit of one of these tokens, given the text before it."""
         logits = self.logits(tokens + made[:-1])[len(tokens) - 1:]
         return float((logits.max(axis=1) - logits[np.arange(len(made)), made]).max())
 
@@ -100,7 +100,7 @@ def compare(name, run, kind, tokens, text):
         alike = next((i for i, (a, b) in enumerate(zip(wanted, got)) if a != b), 64)
         behind = rival.behind(tokens[:32], wanted)
         result(wanted == got if kind == "f32" else behind <= TIE,
-               "%s, %s: %d of 64 greedy tokens are the same; behind the same text, ours are at most %.4f behind the best logit" % (name, kind, alike, behind))
+               "%s, %s: %d of 64 greedy tokens are the same; after the same text, ours are at most %.4f below the best logit" % (name, kind, alike, behind))
 
 
 def main():

@@ -30,7 +30,7 @@ from common import FOLDER, WEFT, call, count, finish, library, result, sample, s
 
 LIMIT, CLEAR = 1e-4, 1e-5
 CONTEXT, VOCAB = 80, 97
-LENGTHS, MORE = (20, 7, 13), 12  # of a padded batch
+LENGTHS, MORE = (20, 7, 13), 12  # lengths in a padded batch, and further tokens
 SMALL = "layers=3 width=32 heads=4 ffn_width=24 batch=2 vocab=%d context=%d dtype=f32" % (VOCAB, CONTEXT)
 
 
@@ -46,7 +46,7 @@ class View(ctypes.Structure):
 CENTRES = {"gain": 1.0, "q_gain": 1.0, "k_gain": 1.0, "gamma": 1.0, "beta": 1.0, "theta": 1.5, "alpha": 0.5}
 
 
-# What queries and keys are made of. Distances are squared, so under w2, and more so under overlap, they are smaller: else
+# Weights that compute queries and keys. Distances are squared, so under w2, and more so under overlap, they are smaller: else
 # changing the weights by a unit in the last place moves Weft's own logits by up to 1e-3.
 MEANS = ("wq", "wk", "wq_bias", "wk_bias", "wqr", "wkr", "wdk", "wa", "wu")
 
@@ -208,7 +208,7 @@ def decode(e, tokens):
 
 
 def padded(e, tokens):
-    """Sequences and their logits in a batch that is padded on the left: those of LENGTHS, and MORE tokens one by one."""
+    """Sequences and their logits in a batch that is padded on the left: sequences of LENGTHS, then MORE tokens one by one."""
     most = max(LENGTHS)
     rows = [np.concatenate((np.full(most - n, 3), tokens[n:2 * n])) for n in LENGTHS]
     mask = [[0] * (most - n) + [1] * n for n in LENGTHS]
@@ -355,7 +355,7 @@ def refusals():
     folder, out = export("gpt2", "", "twice")
     before = open(out + "/model.onnx", "rb").read()
     answer = weft("export", folder, "--format", "onnx", "--out", out)
-    result("written over" in answer and open(out + "/model.onnx", "rb").read() == before, "refused: %s" % answer)
+    result("already has a config.json" in answer and open(out + "/model.onnx", "rb").read() == before, "refused: %s" % answer)
     twin = weft("export", folder, "--format", "onnx", "--out", out + "-2", "--json")
     same = all(open(out + n, "rb").read() == open(out + "-2" + n, "rb").read() for n in ("/model.onnx", "/model.onnx.data"))
     result(isinstance(twin, dict) and same, "the same model gives the same bytes")

@@ -3,8 +3,8 @@
 """parity.py WEFT LIBRARY FOLDER - models that cross between transformers and Weft, both ways.
 
 Makes small random models of every family with transformers, imports them, and compares all logits (within 1e-5, or 1e-5 of the
-largest where that is above 1) and 256 greedy tokens; exports models that
-Weft trained, loads them with transformers, and compares again; imports what was exported, and compares hashes of weights.
+largest if that is above 1) and 256 greedy tokens; exports models that Weft trained, loads them with transformers, and compares
+again; imports the exported models, and compares hashes of weights.
 Prints TAP. Needs torch, transformers and safetensors.
 """
 import json
@@ -62,7 +62,7 @@ def imports():
     rope = lambda theta: dict(rope_parameters={"rope_type": "default", "rope_theta": theta})
     rows = [
         ("gpt2", GPT2Config(vocab_size=300, n_embd=48, n_layer=3, n_head=4, n_positions=270), {}),
-        ("gpt2 with other sizes, f16", GPT2Config(vocab_size=200, n_embd=64, n_layer=2, n_head=8, n_positions=270, n_inner=100,
+        ("gpt2 with different sizes, f16", GPT2Config(vocab_size=200, n_embd=64, n_layer=2, n_head=8, n_positions=270, n_inner=100,
                                                    layer_norm_epsilon=1e-3, tie_word_embeddings=False), dict(dtype=torch.float16)),
         ("llama, grouped heads, sharded", LlamaConfig(**small, num_key_value_heads=2, rms_norm_eps=1e-5, **rope(5e5)),
          dict(max_shard_size="40KB")),
@@ -93,7 +93,7 @@ def imports():
 
 
 def damage():
-    """Folders that are not quite what they say."""
+    """Folders that are not quite what their config.json describes."""
     def change(**keys):
         def edit(folder):
             config = json.load(open(folder + "/config.json"))
@@ -118,11 +118,11 @@ def damage():
             ("more layers than there are weights for", change(num_hidden_layers=3), "model.layers.2."),
             ("fewer layers", change(num_hidden_layers=1), "model.layers.1."),
             ("a million layers", change(num_hidden_layers=1000000), "layers"),
-            ("another width", change(hidden_size=32), "shape"),
+            ("a different width", change(hidden_size=32), "shape"),
             ("no number of heads", change(num_attention_heads="gone"), "num_attention_heads"),
             ("an unknown key", change(attention_sinks=True), "attention_sinks"),
             ("biases that are not there", change(attention_bias=True, mlp_bias=True), "bias"),
-            ("another norm", change(rms_norm_eps="small"), "norm_eps"),
+            ("a different norm", change(rms_norm_eps="small"), "norm_eps"),
             ("scaled rotation, as it was once written", change(rope_scaling={"type": "linear", "factor": 2.0}), "rope_scaling"),
             ("a rotation without its factor", change(rope_parameters={"rope_type": "linear", "rope_theta": 1e4}), "rope_factor"),
             ("a rotation with an unknown number", change(rope_parameters={"rope_type": "linear", "factor": 2.0, "mscale": 2.0}), "mscale"),
@@ -134,7 +134,7 @@ def damage():
         save(config, folder, False)
         edit(folder)
         answer = weft("import", folder, "--out", folder + "-out")
-        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s: refused: %s" % (name, answer))
+        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s: rejected: %s" % (name, answer))
 
 
 def kept():
@@ -146,12 +146,12 @@ def kept():
     before = open(folder + "-ours/config.json").read()
     for words in (("import", folder, "--out", folder + "-ours"), ("export", folder + "-ours", "--format", "hf", "--out", folder + "-ours")):
         answer = weft(*words)
-        result(isinstance(answer, str) and "written over" in answer and open(folder + "-ours/config.json").read() == before,
-               "%s over a model is refused: %s" % (words[0], answer))
+        result(isinstance(answer, str) and "already has a config.json" in answer and open(folder + "-ours/config.json").read() == before,
+               "%s over a model is rejected: %s" % (words[0], answer))
 
 
 def patches():
-    """A model that is changed while it is imported: what fits is copied, and what does not is said."""
+    """A model that is changed while it is imported: what fits is copied, and what does not is reported."""
     from safetensors.torch import load_file
     folder = FOLDER + "/patched"
     save(LlamaConfig(vocab_size=50, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
@@ -170,11 +170,11 @@ def patches():
         answer = weft("eval", out, "--set", "task=recall", "--set", "recall_length=16", "--json")
         result(isinstance(answer, dict) and answer["eval_loss"] < 100, "and it computes%s" % ("" if isinstance(answer, dict) else ": " + answer))
     answer = weft("import", folder, "--out", folder + "-none", "--set", "width=32")
-    result(isinstance(answer, str) and "no weight that fits" in answer and not os.path.exists(folder + "-none"), "nothing fits: %s" % answer)
+    result(isinstance(answer, str) and "no weight that matches" in answer and not os.path.exists(folder + "-none"), "nothing fits: %s" % answer)
 
 
 def tokenizers():
-    """The tokenizer goes along: transformers encodes as Weft does, and generate() ends where a text does."""
+    """The tokenizer is exported with the model: transformers encodes like Weft, and generate() ends where a text does."""
     folder, out, text = FOLDER + "/text", FOLDER + "/text-out", "It was the best of times, it was the worst of times: naïve 12345 café!\n"
     with open(FOLDER + "/text.txt", "w") as file:
         file.write(text * 20)
@@ -204,7 +204,7 @@ SWAP_VALUES = """with open(sys.argv[1] + "/model.safetensors", "r+b") as file:
     data = file.read()
     file.seek(-8192, 2)
     file.write(data[-4096:] + data[-8192:-4096])"""
-# What is decoded token by token, half of the tokens, is off by more than rounding.
+# The error of tokens decoded one by one, half of all tokens, exceeds rounding.
 CHANGE_STEPS = """with open(sys.argv[1] + "/modeling_weft.py", "a") as file:
     file.write("forward = WeftForCausalLM.forward\\n"
                "def changed(self, input_ids=None, **more):\\n"
@@ -235,7 +235,7 @@ def is_set_aside(out):
 
 
 def checks():
-    """weft export: checked by default if there is transformers, and refused if the other program computes something else."""
+    """weft export: checked by default if there is transformers, and refused if the other program computes different logits."""
     for preset, words in (("llama", ["--check"]), *([("w2", [])] if everything() else [])):
         run = "%s/check-%s" % (FOLDER, preset)
         weft_model(preset, ["context=64", "vocab=50", "dtype=bf16"], run)
@@ -243,10 +243,10 @@ def checks():
         result(isinstance(answer, dict) and answer["checked_by"].startswith("transformers") and answer["difference"] < 1e-5 and
                answer["tokens_agree"] == answer["tokens"] and answer["tokens_unclear"] == 0, "%s: %s" % (preset, answer))
         answer = export_with(python_that("swapping", SWAP_VALUES), run, run + "-bad")
-        result(isinstance(answer, str) and "computes something else" in answer and is_set_aside(run + "-bad"),
-               "%s: a damaged model is refused: %s" % (preset, answer))
+        result(isinstance(answer, str) and "computes different logits" in answer and is_set_aside(run + "-bad"),
+               "%s: a damaged model is rejected: %s" % (preset, answer))
     answer = export_with("/nowhere/python", run, run + "-unchecked")
-    result(isinstance(answer, dict) and answer["checked_by"] == "none", "without a program nothing is checked, which it says")
+    result(isinstance(answer, dict) and answer["checked_by"] == "none", "without a program nothing is checked, and the result states this")
     answer = export_with("/nowhere/python", run, run + "-missing", "--check")
     result(isinstance(answer, str) and "/nowhere/python cannot be started" in answer and is_set_aside(run + "-missing"),
            "--check fails without a program: %s" % answer)
@@ -255,7 +255,7 @@ def checks():
 
 
 def chosen_tokens():
-    """A model with M2, whose choice of tokens can differ in another program: clear tokens must agree all the same. Its check
+    """A model with M2, whose choice of tokens can differ in a different program; clear tokens must still agree. Its check
     runs in a folder with modules of the names that it imports, and runs none of these."""
     run, here, cwd = FOLDER + "/check-m2", FOLDER + "/here", os.getcwd()
     os.makedirs(here)
@@ -269,7 +269,7 @@ def chosen_tokens():
     result(isinstance(answer, dict) and answer["tokens_agree"] == answer["tokens"] - answer["tokens_unclear"], "m2: %s" % answer)
     result(not [f for f in os.listdir(here) if f.startswith("imported")], "modules of the current folder are not run")
     answer = export_with(python_that("stepping", CHANGE_STEPS), run, run + "-bad")
-    result(isinstance(answer, str) and "computes something else: 32 of" in answer and is_set_aside(run + "-bad"),
+    result(isinstance(answer, str) and "computes different logits: only 32 of" in answer and is_set_aside(run + "-bad"),
            "m2: refused if half of the tokens differ: %s" % answer)
 
 
@@ -293,7 +293,7 @@ def tiny_gpt2(data):
 
 
 def stories(data):
-    """The trained Llama of llama2.c as a folder of Hugging Face; its greedy tokens are known."""
+    """The trained Llama of llama2.c as a Hugging Face folder; its greedy tokens are known."""
     import struct
     raw = open(data + "/stories260k/stories260K.bin", "rb").read()
     width, ffn, layers, heads, kv, vocab, length = struct.unpack("<7i", raw[:28])
@@ -354,13 +354,13 @@ def exports():
 
 def refusals():
     for name, config, text in (
-            ("another kind of rotation", LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_type"),
-            ("another activation", LlamaConfig(hidden_act="relu"), "hidden_act"),
-            ("another model", transformers.OPTConfig(), "opt")):
+            ("a different kind of rotation", LlamaConfig(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 2.0}), "rope_type"),
+            ("a different activation", LlamaConfig(hidden_act="relu"), "hidden_act"),
+            ("a different model", transformers.OPTConfig(), "opt")):
         folder = "%s/refused" % FOLDER
         config.save_pretrained(folder)
         answer = weft("import", folder, "--out", folder + "-out")
-        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s is refused: %s" % (name, answer))
+        result(isinstance(answer, str) and text in answer and not os.path.exists(folder + "-out"), "%s is rejected: %s" % (name, answer))
 
 
 transformers.utils.logging.disable_progress_bar()

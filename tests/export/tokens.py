@@ -22,9 +22,9 @@ from common import library as weft
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 DATA, NAMES = os.environ["WEFT_DATA"], sys.argv[4:]
-EVERY = int(os.environ.get("WEFT_EVERY", 30))  # of texts and code points one in so many; 1: all (make long-whole)
+EVERY = int(os.environ.get("WEFT_EVERY", 30))  # sampling interval of texts and code points; 1: all (make long-whole)
 PROSE = 10_000_000 // EVERY
-PART = 1 if EVERY == 1 else 6  # of the texts that tokenizers are trained on, and of random ones
+PART = 1 if EVERY == 1 else 6  # divisor of the number of training texts of tokenizers and of random texts
 
 
 # ---- Weft, through its library
@@ -244,11 +244,11 @@ MANY = (range(0x3400, 0xa000), range(0xac00, 0xd7a4), range(0xe000, 0xf900), ran
 CODES = [c for c in [*range(0x32400), *range(0xe0000, 0xe0200), 0xf0000, 0x10fffd]
          if not 0xd800 <= c <= 0xdfff and (c % 16 == 0 or not any(c in r for r in MANY))]
 CODES = [c for c in CODES if c < 0x250 or c % EVERY == EVERY // 2]
-KNOWN = [c for c in CODES if unicodedata.category(chr(c)) != "Cn"]  # in Unicode 14, that of PCRE2 10.42 and of Python 3.11
+KNOWN = [c for c in CODES if unicodedata.category(chr(c)) != "Cn"]  # in Unicode 14, the version in PCRE2 10.42 and Python 3.11
 
 
 def visible(pre, normalizer=None, joined=True):
-    """Merges x, 1, ' and a space with any byte behind them, and y with any before: where a text is split shows in the ids."""
+    """Merges x, 1, ' and a space with any byte after them, and y with any before it, so the ids show where a text is split."""
     merges = dict.fromkeys([(a, b) for a in "x1'\u0120" for b in BYTES] + [(b, "y") for b in BYTES]) if joined else {}
     vocab = {name: i for i, name in enumerate(BYTES)}
     for a, b in merges:
@@ -330,7 +330,7 @@ def same_ids(theirs, ours, text, specials):
         return True, a, seconds
     i = first_difference(a, b)
     where = theirs.decode(a[max(0, i - 8):i].tolist(), skip_special_tokens=False)
-    print(f"# {len(a)} and {len(b)} tokens differ at {i}, behind {where!r}: theirs "
+    print(f"# {len(a)} and {len(b)} tokens differ at {i}, after {where!r}: theirs "
           f"{[theirs.id_to_token(int(x)) for x in a[i:i + 8]]}, ours {[theirs.id_to_token(int(x)) for x in b[i:i + 8]]}")
     return False, a, seconds
 
@@ -346,7 +346,7 @@ def same_text(theirs, ours, ids):
 
 
 def same_random_text(theirs, ours):
-    """Any ids. Half characters are replaced in another way behind ByteFallback, so those are left out."""
+    """Random ids, without half characters: after ByteFallback they are replaced differently."""
     r = numpy.random.default_rng(5)
     fallback = theirs.token_to_id("<0x41>") is not None
     for _ in range(100):
@@ -401,7 +401,7 @@ def stories():
 
 
 def check_stories():
-    """What the model wrote, as its author published it."""
+    """Checks the text that the model's author published."""
     path = os.path.join(FOLDER, "stories.json")
     stories().save(path)
     ours = Weft(path)

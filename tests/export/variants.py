@@ -110,7 +110,7 @@ def compare(name, folder, out):
            % (name, min(n, m), length, a, b))
     padded(name, model, tokens, min(n, m))
     generated(name, model, folder, tokens)
-    back = weft("import", out, "--set", "dtype=f32", "--out", out + "-back", "--json")  # a standard config.json does not say it
+    back = weft("import", out, "--set", "dtype=f32", "--out", out + "-back", "--json")  # a standard config.json does not record it
     result(isinstance(back, dict) and back["weights_sha256"] == answer["weights_sha256"],
            "%s: import(export(model)) = model%s" % (name, "" if isinstance(back, dict) else ": " + back))
     if isinstance(back, dict):
@@ -119,7 +119,7 @@ def compare(name, folder, out):
 
 
 def padded(name, model, tokens, until):
-    """Two sequences, the shorter one behind tokens that the mask hides; then one more token of each from the cache. The GPT-2 of
+    """Two sequences, the shorter one after tokens that the mask hides; then one more token of each from the cache. The GPT-2 of
     transformers takes no positions from the mask: they are passed, as generate() does."""
     n, m = min(20, until), min(13, until)
     both = torch.full((2, n), 3)
@@ -195,5 +195,5 @@ trained()
 if sys.argv[4:] == ["presets"]:
     presets()
 print("# largest differences, as a part of the largest logit if that is above 1:", ", ".join("%s %.1e" % x for x in worst.items()))
-result(compared[1] > 0.97 * compared[0], "%d of %d tokens were compared; the others come after a choice of m2 that was not clear" % (compared[1], compared[0]))
+result(compared[1] > 0.97 * compared[0], "%d of %d tokens were compared; the others follow a choice of m2 that was not clear" % (compared[1], compared[0]))
 finish()

@@ -1,52 +1,28 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ablate.sh - a tiny study is planned, run, stopped, continued and repeated: killed at any moment it ends with the ledger of
-# one that was never killed, nothing is trained twice, a repeat has the same bits. WEFT_KILLED_STUDIES is the number of
+# ablate.sh - plans, runs, stops, continues and repeats a tiny study: killed at any moment, it ends with the ledger of one
+# that was never killed; nothing is trained twice; a repeat has the same bits. WEFT_KILLED_STUDIES is the number of
 # studies to kill, 3 by default.
 # run-tests: 59 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+enter_scratch
 RANDOM=1
 
-cat >tiny <<'END'
-CONFIG_WEFT_PRESET="gpt2"
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
-CONFIG_WEFT_TASK="recall"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=32
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_GPT2_MAX_ITERS=30
-CONFIG_WEFT_WARMUP=5
-CONFIG_WEFT_EVAL_SAMPLES=16
-CONFIG_WEFT_CHECKPOINT_EVERY=5
-CONFIG_WEFT_SEEDS=2
-END
+tiny_config "dot: geom=dot | w2: geom=w2" 30 RECALL_LENGTH=8 WIDTH=32 WARMUP=5 EVAL_SAMPLES=16 CHECKPOINT_EVERY=5 SEEDS=2 >tiny
 study() { "$weft" ablate --config tiny --json "$@"; } # ARGUMENTS...
 begin() { "$weft" ablate --config tiny --json "$@" >out 2>err & } # ARGUMENTS...: in the background, as $!
-refuses() { # TEXT ARGUMENTS...
-    local text=$1
-    shift
-    study "$@" >out 2>err
-    [[ $? == 1 && ! -s out ]] && grep -qF -- "$text" err
-    result $? "ablate $*: says: $text"
-}
+study_refuses() { refuses "$1" ablate --config tiny --json "${@:2}"; } # TEXT ARGUMENTS...
 # The contents of a ledger without times and the order in which runs finished.
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds|chain)": [^,}]*//g' "$1/runs.jsonl" | sort; }
-column() { # FOLDER ARM: hashes of the weights by seed, without those that choose a learning rate
+column() { # FOLDER ARM: hashes of the weights by seed, without the seeds that choose a learning rate
     python3 -c 'import json, sys
 runs = [json.loads(line) for line in open(sys.argv[1] + "/runs.jsonl")]
 print(*(w for s, w in sorted((r["seed"], r["weights_sha256"]) for r in runs if r["arm"] == sys.argv[2] and r["seed"] < 2000)))' "$1" "$2"
 }
 
-plan=$(study --dry-run --out none 2>err) && [[ $(field runs <<<"$plan") == 4 && $(field dot.params <<<"$plan") -gt 1000 ]] &&
+plan=$(study --dry-run --unsafe --out none 2>err) && [[ $(field runs <<<"$plan") == 4 && $(field dot.params <<<"$plan") -gt 1000 ]] &&
     [[ $(field gates_failed <<<"$plan") == 0 && ! -e none ]] && grep -q 'steps of every arm were timed' err
 result $? "--dry-run prints the cost of every arm and the time, and leaves nothing"
 
@@ -62,18 +38,18 @@ again=$(study --out whole 2>err) && [[ $(field done_before <<<"$again") == 4 ]] 
     cmp -s whole/study.json study.json
 result $? "what is done is not trained again, and study.json is the same"
 
-refuses 'whole has a study with another plan, and 4 of its runs are finished' --out whole --seeds 3
-refuses 'has a study with another plan' --out whole --set lr=0.002
-refuses 'has a study with another plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
-refuses 'begin behind them, with --set seed=3' --out more --seeds 3 --set parent=whole
-refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
+study_refuses 'whole has a study with a different plan, and 4 of its runs are finished' --out whole --seeds 3
+study_refuses 'has a study with a different plan' --out whole --set lr=0.002
+study_refuses 'has a study with a different plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
+study_refuses 'start after them, with --set seed=3' --out more --seeds 3 --set parent=whole
+study_refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
 cmp -s whole/study.json study.json && timeless whole | cmp -s - ledger && [[ ! -e more/study.json ]]
-result $? "what is refused changes nothing"
+result $? "what is rejected changes nothing"
 more=$(study --out more --seeds 1 --set parent=whole --set seed=3 2>err) && [[ $(field done <<<"$more") == 2 ]] &&
-    "$weft" report more | grep -q 'It follows the study in whole'
+    "$weft" report more | grep -q 'Follows the study in whole'
 result $? "a new plan is a new study, which names its parent"
 
-# Arms that are far apart are decided at the first look, and the rest is not trained.
+# A large difference is decided at the first look, and the remaining runs are not trained.
 cat tiny - >looking <<'END'
 CONFIG_WEFT_LOOKS="3,5"
 END
@@ -94,7 +70,7 @@ sed -i 's/1e-8/3.001e-3/; s/MAX_ITERS=.*/MAX_ITERS=30/' looking
 late=$("$weft" ablate --config looking --out late --json 2>err)
 [[ $? == 0 && $(field done <<<"$late") == 10 && $(wc -l <late/looks.jsonl) == 2 ]] &&
     "$weft" report late | grep -q ', 5 seeds.*(look 2 of 2)' && [[ $(wc -l <late/looks.jsonl) == 2 ]]
-result $? "one that is not decided goes on to the next, and every look is recorded"
+result $? "an undecided look leads to the next, and every look is recorded"
 
 cp -r whole broken
 rm -r broken/runs.jsonl broken/runs/dot/lr-0.001-seed-1/gates.json
@@ -102,7 +78,7 @@ sed -i 's/"program_sha256": "./&0/' broken/runs/w2/lr-0.001-seed-1/gates.json
 study --out broken >out 2>err
 [[ $(field done <out) == 4 ]] && timeless broken | cmp -s - ledger &&
     ! grep -q 'goes on' broken/runs/{dot,w2}/lr-0.001-seed-1/output.txt
-result $? "a folder of another program, or without a record of the gates, is trained again"
+result $? "a folder of a different build, or without a record of the gates, is trained again"
 
 cat tiny - >repeating <<'END'
 CONFIG_WEFT_LRS="1e-3 2e-3 4e-3"
@@ -112,14 +88,14 @@ sed -i 's/^CONFIG_WEFT_ARMS=.*/CONFIG_RA_MLA_ABLATION_STEPS="2,4"/; s/LAYERS=1/L
 [[ $(field done <out) == 10 && -n $(column repeated step2) && $(column repeated step2) == "$(column repeated step4)" ]] &&
     [[ $(grep -o '"step2".*"threads": [0-9]*' repeated/runs.jsonl | grep -o '[0-9]*$' | sort -u) != \
         $(grep -o '"step4".*"threads": [0-9]*' repeated/runs.jsonl | grep -o '[0-9]*$' | sort -u) ]]
-result $? "a repeat, with another number of threads, has the same bits"
+result $? "a repeat with a different number of threads has the same bits"
 "$weft" ablate --config repeating --out repeated --json >out 2>err && [[ $(field done_before <out) == 10 ]]
 result $? "it is not trained again in its folder"
-"$weft" report repeated >out && grep -q 'each arm at the best of the learning rates 0.001, 0.002, 0.004, chosen on validation by' out &&
+"$weft" report repeated >out && grep -q 'each arm at the best of the learning rates 0.001, 0.002, 0.004, chosen on validation with' out &&
     [[ $(cut -d, -f1,2,3,4 <repeated/report.csv | grep -c ',yes,[12]$') == 4 && $(grep -c ',200[12],' repeated/report.csv) == 6 ]]
-result $? "its learning rate is chosen by other seeds than those that are judged"
+result $? "the seeds that choose its learning rate are not judged"
 
-# From here on without gates, which take longer than the training. They are in the plan, so a study is run for its ledger.
+# The rest runs without gates, which take longer than training. They are in the plan, so one study is run for its ledger.
 export WEFT_TEST_SKIP_GATES=1
 study --out ungated 2>err >out && timeless ungated | cmp -s - ledger
 result $? "without gates the ledger is the same"
@@ -171,14 +147,14 @@ wait
 timeless array | cmp -s - ledger && ! grep -q nan err
 result $? "its tasks, all in parallel, give the same ledger"
 
-refuses 'there is no run 4' --out none --run 4
-refuses 'the study cannot run here; arm dot: training would take' --out none --set batch=1048576 --set layers=64
-refuses 'configs/gpt2-ra-mla-small' --out none --set task=text --set data=nowhere --set recall_length=16
-refuses 'pass --long' --out none --set steps=1000000000
+study_refuses 'there is no run 4' --out none --run 4
+study_refuses 'the study cannot run here; arm dot: training would take' --out none --set batch=1048576 --set layers=64
+study_refuses 'configs/gpt2-ra-mla-small' --out none --set task=text --set data=nowhere --set recall_length=16
+study_refuses 'pass --long' --out none --set steps=1000000000
 
 cp -r array failing && grep -v '"dot".*"seed": 1,' array/runs.jsonl >failing/runs.jsonl && exec 9>>failing/runs/dot/lr-0.001-seed-1/log.jsonl &&
     flock 9
-refuses '1 of 4 runs failed, the first of them arm dot, seed 1: weft: another process trains in' --out failing
+study_refuses '1 of 4 runs failed; the first is arm dot, seed 1: weft: another process is training in' --out failing
 exec 9>&-
 study --out failing >out 2>err && timeless failing | cmp -s - ledger
 result $? "the same command tries it again"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# audit.sh - weft audit repeats the runs of a study at another instruction-set level and with another number of threads,
-# bit by bit, and finds forgeries whose hashes were all computed again (forger.py).
+# audit.sh - weft audit repeats the runs of a study bit by bit at a different instruction-set level and with a different
+# number of threads, and finds forgeries whose hashes were all recomputed (forger.py).
 # run-tests: 14 s
 set -u
 source tests/fault/tiny
@@ -48,48 +48,48 @@ forge && records 'pass'
 "$weft" audit "forged/$run" >/dev/null 2>err
 result $? "a log that was written again as it was passes"
 forge && records 'r.update(val_loss=0.5) if r["step"] == 40 and "val_loss" in r else 0'
-found "a better validation loss" 'step 40 of .* does not come out as its log says.*"val_loss": 0.5'
+found "a better validation loss" 'step 40 of .* does not match its log.*"val_loss": 0.5'
 forge && records 'r.update(test_loss=0.5) if "test_loss" in r else 0'
-found "a better test loss" 'step 40 of .* does not come out'
+found "a better test loss" 'step 40 of .* does not match its log'
 forge && records 'r.update(test_accuracy=1) if "test_accuracy" in r else 0'
-found "a better accuracy" 'step 40 of .* does not come out'
+found "a better accuracy" 'step 40 of .* does not match its log'
 forge && records 'r.update(total=1.5, main=1.5) if r["step"] == 15 and "total" in r else 0'
-found "another training loss" 'step 15 of .* does not come out'
+found "a changed training loss" 'step 15 of .* does not match its log'
 forge && records 'r.update(lr=0.0005) if r["step"] == 25 and "lr" in r else 0'
-found "another learning rate in a record" 'step 25 of .* does not come out'
+found "a changed learning rate in a record" 'step 25 of .* does not match its log'
 forge && records 'r.update(grad_norm=1) if r["step"] == 10 and "lr" in r else 0'
-found "another gradient norm" 'step 10 of .* does not come out'
+found "a changed gradient norm" 'step 10 of .* does not match its log'
 forge && records 'r.update(losses_sha256="3" * 64) if r["step"] == 20 and "losses_sha256" in r else 0'
-found "other losses between records" '.'
+found "different losses between records" '.'
 forge && records 'r.update(stream_sha256="3" * 64) if r["step"] == 20 and "stream_sha256" in r else 0'
-found "other samples" '.'
+found "different samples" '.'
 forge && records 'r.update(params=1) if "params" in r else 0'
-found "another number of weights" 'step 0 of .* does not come out'
+found "a wrong number of weights" 'step 0 of .* does not match its log'
 forge && records 'r.update(numbers="3") if "numbers" in r else 0'
-found "another definition of numbers" 'step 0 of .* does not come out'
+found "a different definition of numbers" 'step 0 of .* does not match its log'
 for step in 20 40; do
     forge && forger weights "forged/$run" $step 1000
-    found "another weight in the checkpoint of step $step" "step $step of .* does not come out"
+    found "a changed weight in the checkpoint of step $step" "step $step of .* does not match its log"
 done
 forge && forger config "forged/$run" lr 0.002
-found "a config with another learning rate" 'has lr=0.002 and seed=1'
+found "a config with a changed learning rate" 'has lr=0.002 and seed=1'
 forge && forger config "forged/$run" dropout 0.0
-found "a config without dropout" 'step 5 of .* does not come out'
+found "a config without dropout" 'step 5 of .* does not match its log'
 forge && rm -r "forged/$run" && cp -r "forged/$twin" "forged/$run" && forger config "forged/$run" seed 1
-found "the run of another seed" 'initial.json is not of the weights'
+found "the run of a different seed" 'initial.json does not match the initial weights'
 cp "study/$run/initial.json" "forged/$run"
-found "the run of another seed, with the right hashes of initial weights" 'step 5 of .* does not come out'
+found "the run of a different seed, with the right hashes of initial weights" 'step 5 of .* does not match its log'
 forge && sed -i '/"step": 15, "total"/d' "forged/$run/log.jsonl" && forger records "forged/$run" pass
-found "a record that was left out" 'step 15 of .* does not come out'
+found "a record that was left out" 'step 15 of .* does not match its log'
 forge && sed -i '/"step": 15, "total"/{p;s/"step": 15/"step": 17/}' "forged/$run/log.jsonl" && forger records "forged/$run" pass
-found "a record that was made up" '.'
+found "an invented record" '.'
 forge && sed -i 's/key 0: ......../key 0: 00000000/' "forged/$run/initial.json"
-found "another hash of initial weights" 'initial.json is not of the weights'
+found "a changed hash of initial weights" 'initial.json does not match the initial weights'
 forge && rm "forged/$run/initial.json"
 found "missing hashes of initial weights" 'initial.json cannot be read'
-# What passed was the log as it was.
+# The segments in `done` passed with the original log, so they do not count.
 forge && records 'r.update(total=1.5) if r["step"] == 25 and "total" in r else 0' && ! "$weft" audit "forged/$run" --resume done >/dev/null 2>err &&
-    grep -q 'step 25 of .* does not come out' err
+    grep -q 'step 25 of .* does not match its log' err
 result $? "a log that was forged after it had passed is found"
 # The third segment alone is forged: audits of the others pass, of this one not.
 forge && records 'r.update(total=1.5) if r["step"] == 25 and "total" in r else 0'
@@ -97,7 +97,7 @@ passed=0 failed=0
 for seed in {1..12}; do
     if "$weft" audit "forged/$run" --segments 1 --seed $seed >/dev/null 2>err; then
         passed=$((passed + 1))
-    elif grep -q 'step 25 of .* does not come out' err; then
+    elif grep -q 'step 25 of .* does not match its log' err; then
         failed=$((failed + 1))
     fi
 done

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# diff.sh - weft diff finds step, tensor and op of differences between two runs: weights that were changed in a checkpoint,
-# and options that were changed from a checkpoint on, with all hashes computed again (forger.py).
+# diff.sh - weft diff finds step, tensor and op of differences between two runs: weights changed in a checkpoint, and
+# options changed after a checkpoint, with all hashes recomputed (forger.py).
 # run-tests: 6 s
 set -u
 source tests/fault/tiny

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# forge.sh - what was changed in a run's folder is found when the run is resumed or its weights are used: files edited,
-# cut, removed, swapped between steps and between runs, and a log that is a link to another file.
+# forge.sh - changes to a run's folder are found when the run is resumed or its weights are used: files edited, truncated,
+# removed, swapped between steps and between runs, and a log that is a link to a different file.
 # run-tests: 6 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
@@ -30,7 +30,7 @@ refused() {
     cp forged/log.jsonl before 2>/dev/null || : >before
     ! resume && grep -qF -- "$1" err && { [[ ! -s before ]] || cmp -s before forged/log.jsonl; }
     local status=$?
-    result $status "$name is refused"
+    result $status "$name is rejected"
     ((status == 0)) || sed 's/^/# /' err
 }
 # skipped TEXT: the checkpoint is not used, for this reason; an earlier one leads to the same weights
@@ -82,7 +82,7 @@ forge "a log with two lines swapped" && sed -i '6{h;d};7G' forged/log.jsonl
 refused 'line 6 of forged/log.jsonl is not what was written there'
 forge "a log with a better loss" && sed -i -E '/"val_loss"/s/("val_loss": )[0-9.]+/\10.5/' forged/log.jsonl
 refused 'of forged/log.jsonl is not what was written there'
-forge "a log with another time" && sed -i -E '0,/"seconds"/s/("seconds": )[0-9.e-]+/\11/' forged/log.jsonl
+forge "a log with a changed time" && sed -i -E '0,/"seconds"/s/("seconds": )[0-9.e-]+/\11/' forged/log.jsonl
 refused 'of forged/log.jsonl is not what was written there'
 forge "a log with a better loss and a chain to match" &&
     python3 - forged/log.jsonl <<'END'
@@ -95,12 +95,12 @@ for line in open(sys.argv[1]):
 open(sys.argv[1], "w").writelines(lines)
 END
 refused 'does not have the record of the checkpoint of step 30'
-forge "the log of another run" && cp other/log.jsonl forged
+forge "the log of a different run" && cp other/log.jsonl forged
 refused 'does not have the record of the checkpoint of step 30'
 forge "a log that is a link" && mv forged/log.jsonl target && cp target kept && ln -s ../target forged/log.jsonl
 ! resume && grep -q 'is a symbolic link' err && cmp -s target kept
-result $? "$name is refused, and its target stays as it is"
-forge "a log whose end does not come again" && rm -r forged/step-000000030 &&
+result $? "$name is rejected, and its target stays as it is"
+forge "a log whose end does not recur" && rm -r forged/step-000000030 &&
     python3 - forged/log.jsonl <<'END'
 import hashlib, re, sys
 head, lines = "0" * 64, []
@@ -112,36 +112,36 @@ for line in open(sys.argv[1]):
     lines.append(f'{text}, "chain": "{head}"}}\n')
 open(sys.argv[1], "w").writelines(lines)
 END
-! "$weft" train forged --resume >json 2>err && grep -q 'step 25 of forged does not come out as its log says' err
+! "$weft" train forged --resume >json 2>err && grep -q 'step 25 of forged does not match its log' err
 result $? "$name is noticed at that step"
 
 # ---- checkpoints
-forge "weights of another step" && cp "$old/model.safetensors" "forged/${new#*/}"
+forge "weights of a different step" && cp "$old/model.safetensors" "forged/${new#*/}"
 unusable 'are of different checkpoints: step differs'
 skipped 'are of different checkpoints: step differs'
-forge "moments of another step" && cp "$old/optimizer.safetensors" "forged/${new#*/}"
+forge "moments of a different step" && cp "$old/optimizer.safetensors" "forged/${new#*/}"
 skipped 'are of different checkpoints: step differs'
-forge "weights of another run" && cp other/step-000000030/model.safetensors "forged/${new#*/}"
+forge "weights of a different run" && cp other/step-000000030/model.safetensors "forged/${new#*/}"
 unusable 'are of different checkpoints: config_sha256 differs'
 skipped 'are of different checkpoints: config_sha256 differs'
-forge "a checkpoint of another run" && rm -r "forged/${new#*/}" && cp -r other/step-000000030 forged
+forge "a checkpoint of a different run" && rm -r "forged/${new#*/}" && cp -r other/step-000000030 forged
 refused 'the run in forged has seed=2'
 forge "a checkpoint under the name of a later step" && mv "forged/${new#*/}" forged/step-000000035
 refused 'holds step 30, which is not the step in its name'
 forge "a checkpoint with a flipped bit" && printf '\001' | dd of="forged/${new#*/}/model.safetensors" bs=1 seek=9000 conv=notrunc 2>/dev/null
 skipped 'skipping the damaged checkpoint'
 forge "weights with a flipped bit and no checksums" && metadata "forged/${new#*/}/model.safetensors" "$no_checksums; d[1000] ^= 1"
-unusable 'are not those that were saved: their hash is another'
-skipped 'are not those that were saved: their hash is another'
+unusable 'do not match their saved hash'
+skipped 'do not match their saved hash'
 forge "moments with a flipped bit and no checksums" && metadata "forged/${new#*/}/optimizer.safetensors" "$no_checksums; d[1000] ^= 1"
-skipped 'the moments in forged/step-000000030 are not those that were saved'
+skipped 'the moments in forged/step-000000030 do not match their saved hash'
 forge "weights without any metadata" && metadata "forged/${new#*/}/model.safetensors" 'm = {}; d[1000] ^= 1'
 unusable 'are of different checkpoints: step differs'
-skipped 'model.safetensors has not all of the hashes that bind it to the run'
+skipped 'model.safetensors lacks some of the hashes that bind it to the run'
 forge "weights without any metadata, and no moments" && rm "forged/${new#*/}/optimizer.safetensors" &&
     metadata "forged/${new#*/}/model.safetensors" 'm = {}; d[1000] ^= 1'
-"$weft" eval forged >/dev/null 2>err && grep -q 'has no hashes: nothing shows' err
-result $? "$name: weft eval says that nothing vouches for them"
+"$weft" eval forged >/dev/null 2>err && grep -q 'has no hashes: its weights cannot be verified' err
+result $? "$name: weft eval reports that nothing vouches for them"
 forge "weights and hashes to match in one file" && metadata "forged/${new#*/}/model.safetensors" "$no_checksums; m['weights_sha256'] = '1' * 64"
 skipped 'are of different checkpoints: weights_sha256 differs'
 forge "a flipped bit, and hashes to match in both files" &&
@@ -154,7 +154,7 @@ forge "a checkpoint's config with other heads" && sed -i 's/"heads": "\?2"\?/"he
     ! cmp -s "forged/${new#*/}/config.json" "$new/config.json"
 unusable 'config.json is not the one that was saved with these weights'
 skipped 'config.json is not the one that was saved with these weights'
-forge "a run's config with another learning rate" && sed -i -E 's/("lr": "?)[0-9.e-]+/\10.01/' forged/config.json
+forge "a run's config with a changed learning rate" && sed -i -E 's/("lr": "?)[0-9.e-]+/\10.01/' forged/config.json
 refused 'the run in forged has lr='
 forge "a tokenizer that was not there" && echo '{}' >"forged/${new#*/}/tokenizer.json"
 skipped 'tokenizer.json is not the one that was saved with these weights'
@@ -162,7 +162,7 @@ forge "samples that were skipped" && metadata "forged/${new#*/}/optimizer.safete
 skipped 'samples were read by step 30'
 forge "samples and steps that were skipped" && metadata "forged/${new#*/}/optimizer.safetensors" "$no_checksums; m['samples'] = '160'; m['step'] = '40'"
 skipped 'are of different checkpoints: step differs'
-forge "another stream" && for file in model optimizer; do
+forge "a changed stream" && for file in model optimizer; do
     metadata "forged/${new#*/}/$file.safetensors" "$no_checksums; m['stream_sha256'] = '2' * 64"
 done
 refused 'does not have the record of the checkpoint of step 30'

@@ -1,37 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# launched.sh - a study whose runs are started by a launcher (--launch): it ends with the ledger of one without, also when
-# computers fail under its runs, when it is stopped or killed, and when several processes write to the ledger.
+# launched.sh - a study whose runs are started by a launcher (--launch) ends with the same ledger as one without it, even
+# if hosts fail during runs, if it is stopped or killed, and if several processes write to the ledger.
 # run-tests: 22 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+enter_scratch
 
-cat >tiny <<'END'
-CONFIG_WEFT_PRESET="gpt2"
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2"
-CONFIG_WEFT_TASK="recall"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=32
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_GPT2_MAX_ITERS=300
-CONFIG_WEFT_WARMUP=5
-CONFIG_WEFT_EVAL_SAMPLES=16
-CONFIG_WEFT_CHECKPOINT_EVERY=50
-CONFIG_WEFT_SEEDS=2
-END
+tiny_config "dot: geom=dot | w2: geom=w2" 300 RECALL_LENGTH=8 WIDTH=32 WARMUP=5 EVAL_SAMPLES=16 CHECKPOINT_EVERY=50 SEEDS=2 >tiny
 study() { "$weft" ablate --config tiny --json "$@" >out 2>err; } # ARGUMENTS...
 launched() { study --launch "$1" --set slots=2 "${@:2}"; }       # COMMAND ARGUMENTS...
 timeless() { sed -E 's/, "(threads|tokens_per_s|seconds|chain)": [^,}]*//g' "$1/runs.jsonl" | sort; }
-same() { # FOLDER: its ledger is that of the study without a launcher
+same() { # FOLDER: its ledger equals the ledger of the study without a launcher
     timeless "$1" | cmp -s - ledger
 }
 column() { grep '"dot".*"seed": 1,' "$1/runs.jsonl" | field weights_sha256; } # FOLDER
@@ -44,24 +26,24 @@ timeless whole >ledger
 [[ $(wc -l <ledger) == 4 ]]
 result $? "a study without a launcher"
 study --launch env --out none
-[[ $? == 1 && ! -e none ]] && grep -q 'how many runs may --launch start at once? Give --set slots=N' err
-result $? "asks how many runs there may be at once"
+[[ $? == 1 && ! -e none ]] && grep -q 'needs the number of concurrent runs: pass --set slots=N' err
+result $? "asks for the number of concurrent runs"
 SLURM_JOB_NUM_NODES=3 study --launch env --out nodes && same nodes && grep -q '4 runs, 3 at once' err
-result $? "or starts as many as a job of Slurm has nodes"
+result $? "or starts one run per node of a Slurm job"
 
 # shellcheck disable=SC2016 # the launcher's shell has WEFT_SLOT
 launched 'env A="b c" sh -c '\''echo $WEFT_SLOT >>slots; mkdir busy-$WEFT_SLOT || echo twice >>slots; "$@"; code=$?; rmdir busy-$WEFT_SLOT; exit $code'\'' sh' --out slots.d && same slots.d && [[ $(sort -u slots | xargs) == "0 1" ]]
-result $? "a launcher is words of a shell; WEFT_SLOT is 0 or 1, never twice at once"
+result $? "a launcher is words of a shell; WEFT_SLOT is 0 or 1, never the same in two concurrent runs"
 [[ $(field command <slots.d/study.json) == *"--launch 'env A="* ]]
 result $? "study.json has the launcher"
 
-# A plan for other computers checks small copies only: each run must check the model itself.
+# A plan for other hosts checks only small copies, so each run must check the model itself.
 WEFT_TEST_SKIP_GATES=0 launched env --out gated --set steps=5 --seeds 1 && [[ $(field gate_sizes <<<"$(python3 -c 'import json; print(json.dumps(json.load(open("gated/study.json"))["arms"][0]))')") == "" ]] &&
     [[ -n $(field sizes <gated/runs/dot/*/gates.json) && $(field checks <gated/runs/dot/*/gates.json) -gt 0 ]] &&
     "$weft" report gated >/dev/null 2>err && "$weft" audit gated --json >json 2>err && [[ $(field arms <json) == 2 ]]
 result $? "runs that are started elsewhere check their own gates; report and audit agree"
 
-# What a launcher does when the computer of its run fails: the run is gone at some moment, and it says something of its own.
+# A launcher whose host fails: the run ends at some moment, and the launcher prints a message of its own.
 launcher lossy <<'END'
 "$@" &
 run=$! folder=$3 # weft train FOLDER
@@ -82,9 +64,9 @@ END
 for code in 0 1 137 4; do
     rm -f starts
     CODE=$code launched ./lossy --out "lossy-$code" && same "lossy-$code" && [[ $(wc -l <starts) == 6 ]] &&
-        [[ $(grep -c 'lost, will be started again: lossy: error: Node failure on node7' err) == 2 ]]
+        [[ $(grep -c 'lost, will be restarted: lossy: error: Node failure on node7' err) == 2 ]]
     status=$?
-    result $status "two runs whose computer failed (exit code $code) continue; the ledger is the same"
+    result $status "two runs whose host failed (exit code $code) continue; the ledger is the same"
     ((status == 0)) || sed 's/^/# /' err
 done
 
@@ -95,10 +77,10 @@ exit 1
 END
 rm -f tries
 timeout --preserve-status 10 "$weft" ablate --config tiny --launch ./broken --set slots=1 --out broken.d --seeds 1 --set arms='dot: geom=dot' >out 2>err
-[[ $? == 3 && $(wc -l <tries) == 2 ]] && grep -q 'lost, will be started again: broken: no such partition' err
-result $? "a launcher that fails is started again after 5 s, then after 25 s; what it said is shown"
+[[ $? == 3 && $(wc -l <tries) == 2 ]] && grep -q 'lost, will be restarted: broken: no such partition' err
+result $? "a launcher that fails is started again after 5 s, then after 25 s; its message is shown"
 launched no-such-launcher --out missing.d --seeds 1
-[[ $? == 1 ]] && grep -q 'no-such-launcher: not found' err && ! grep -q 'started again' err
+[[ $? == 1 ]] && grep -q 'no-such-launcher: not found' err && ! grep -q 'restarted' err
 result $? "one that does not exist is not tried again"
 cp -r whole locked.d && grep -v '"dot".*"seed": 1,' whole/runs.jsonl >locked.d/runs.jsonl
 exec 9>>locked.d/runs/dot/lr-0.001-seed-1/log.jsonl && flock 9
@@ -107,11 +89,11 @@ exec 9>&-
 exec "$@"
 END
 launched ./keeps --out locked.d
-[[ $? == 1 ]] && ! grep -q 'started again' err && grep -q 'FAILED: weft: another process trains in' err
+[[ $? == 1 ]] && ! grep -q 'restarted' err && grep -q 'FAILED: weft: another process is training in' err
 result $? "nor is a run that fails by itself"
 exec 9>&-
 
-# The launcher gives a run up that still runs, and its successor finds the folder locked: so it comes later again.
+# The launcher gives up on a run that is still running; its successor finds the folder locked and retries later.
 launcher forgets <<'END'
 echo start >>forgotten
 (($(wc -l <forgotten) > 1)) && exec "$@"
@@ -119,7 +101,7 @@ setsid flock "$3/log.jsonl" sleep 20 </dev/null >/dev/null 2>&1 & # as the run w
 exit 255
 END
 launched ./forgets --out forgotten.d --seeds 1 --set arms='dot: geom=dot' &&
-    [[ $(column forgotten.d) == "$(column whole)" ]] && grep -q 'started again: weft: another process trains in' err
+    [[ $(column forgotten.d) == "$(column whole)" ]] && grep -q 'restarted: weft: another process is training in' err
 result $? "a run that was given up, but still has the folder, is waited for"
 
 { cat "$weft" && echo; } >other && chmod +x other
@@ -128,8 +110,8 @@ shift
 exec ./other "$@"
 END
 launched ./elsewhere --out other.d --seeds 1
-[[ $? == 1 && ! -e other.d/runs.jsonl ]] && grep -q 'is of another program than this one' err
-result $? "a run by another program does not count"
+[[ $? == 1 && ! -e other.d/runs.jsonl ]] && grep -q 'was written by a different build of weft' err
+result $? "a run by a different build does not count"
 
 for signal in TERM INT KILL; do
     "$weft" ablate --config tiny --json --launch env --set slots=2 --out "stop-$signal" --set steps=3000 >out 2>err &
@@ -159,7 +141,7 @@ wait
 same array
 result $? "its tasks, all in parallel, give the same ledger"
 
-# Several computers that write to one ledger, and one that dies while it writes: half a line is cut off by the next.
+# Several hosts write to one ledger, and one dies while writing: the next removes its half line.
 mkdir torn && cp -r whole/study.json whole/runs torn && head -c -40 whole/runs.jsonl >torn/runs.jsonl
 launched env --out torn --threads 1 && same torn
 result $? "a line that was half written is not counted, and its run is repeated"

@@ -5,10 +5,8 @@
 # run-tests: 4 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 shim=$(realpath "${WEFT_BUILD:-build}/release/tests/fault/shim.so")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 python3 tests/cli/study.py "$scratch/old" 2
 cp -r "$scratch/old" "$scratch/new"

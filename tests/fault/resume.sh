@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# resume.sh - runs that are killed many times and resumed end with the same weights and log as one that is never killed:
+# resume.sh - runs that are killed many times and resumed end with the same weights and log as a run that is never killed:
 # killed at any moment, while writing a checkpoint, or by a power failure (shim.c), and with different numbers of threads.
 # A run whose disk fails or is full ends with an error; a run whose writes are interrupted continues.
 # WEFT_KILLED_RUNS sets the number of runs, 20 by default.
@@ -9,18 +9,14 @@
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-shim=$(realpath "$(dirname "$(realpath "$weft")")/tests/fault/shim.so")
+shim=$(dirname "$weft")/tests/fault/shim.so
 [[ -e $shim ]] || { echo "skip: there is no $shim" && exit 77; }
-scratch=$(mktemp -d -p "$([[ -w /dev/shm ]] && echo /dev/shm || echo /tmp)")
-trap 'rm -rf "$scratch"' EXIT
+use_scratch "$([[ -w /dev/shm ]] && echo /dev/shm || echo /tmp)"
 RANDOM=1
 
-sizes=()
-for setting in task=recall recall_length=8 layers=2 width=32 heads=2 batch=4 dropout=0.1 steps=60 warmup=10 \
-    eval_samples=8 eval_every=15 log_every=7 diagnose_every=20 checkpoint_every=5 optim=adamwspam spam_interval=25; do
-    sizes+=(--set $setting)
-done
+sizes=(task=recall recall_length=8 layers=2 width=32 heads=2 batch=4 dropout=0.1 steps=60 warmup=10 eval_samples=8 eval_every=15
+    log_every=7 diagnose_every=20 checkpoint_every=5 optim=adamwspam spam_interval=25)
+sizes=("${sizes[@]/#/--set=}")
 train() { # FOLDER THREADS: prints the run's JSON; replaces the shell
     exec "$weft" train gpt2 --json "${sizes[@]}" --out "$1" --resume --threads "$2" 2>>"$scratch/err"
 }
@@ -89,7 +85,7 @@ kills=0
 for ((i = 1; i <= ${WEFT_KILLED_RUNS:-20}; i++)); do
     run=$scratch/run-$i
     for ((n = 0; n < 6; n++)); do
-        if ((n)); then killed "$run"; else hit "$run" "${ways[i % 6]}"; fi 2>/dev/null && break # each way comes first in some run
+        if ((n)); then killed "$run"; else hit "$run" "${ways[i % 6]}"; fi 2>/dev/null && break # each way is the first in some run
         kills=$((kills + 1))
     done
     ((n < 6)) || (train "$run" 1 >"$scratch/json")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * save.c - saves five checkpoints on a disk that fails (shim.c), in every way at every call, and checks the result:
+ * save.c - saves five checkpoints on a disk that fails (shim.c) in every way at every call, and checks the result:
  *
  *  - every folder with a final name is complete and verifies, the newest is at least as new as the last save that
  *    returned success, and the file "head" is complete;
@@ -116,7 +116,7 @@ static enum weft_status verify_step(const char *folder, int step)
     return status;
 }
 
-/* ---- the program that is killed: prints what was saved successfully */
+/* ---- the program to kill: prints what was saved successfully */
 
 static int save_all(const char *run)
 {
@@ -235,7 +235,7 @@ static enum weft_status check_outcome(const struct outcome *t)
     TRY(write_head(run, 99));
     TRY(verify_run(&newest, &folders, &others));
     if (newest != 99 || folders != KEEP || others || read_head(run) != 99)
-        return FAIL(WEFT_CHECK, "after another save there are %d checkpoints and %d other names", folders, others);
+        return FAIL(WEFT_CHECK, "after one more save there are %d checkpoints and %d other names", folders, others);
     return WEFT_OK;
 }
 

@@ -7,8 +7,8 @@
  *     WEFT_FAULT_HOW=...        how it fails:
  *
  *     fail    the call fails with EIO: a write after half of its bytes, an fsync after losing unsynced data
- *     full    from here on nothing can be written or created: ENOSPC, after half of the bytes of a write
- *     short   from here on each write is partial, and every other one is interrupted (EINTR)
+ *     full    after this nothing can be written or created: ENOSPC, after half of the bytes of a write
+ *     short   after this each write is partial, and every second one is interrupted (EINTR)
  *     kill    the process is killed before the call, or in the middle of a write
  *     cut     power failure: the process is killed, every file loses its unsynced data, and names that were created or
  *             changed since their folder was synced are restored; removals are not undone

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # trouble.sh - a run whose log is removed, whose terminal is closed, whose stack or memory is limited, or whose checkpoint
-# has a folder in place of a file; and what a killed process leaves in temporary folders.
+# has a folder in place of a file; and the temporary folders that a killed process leaves.
 # run-tests: 8 s
 set -u
 export WEFT_TEST_SKIP_GATES=1

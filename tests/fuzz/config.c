@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "train/train.h"
+#include "train/recipe.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf.c - any bytes as a GGUF file: opening it takes memory for no more than a small multiple of its bytes, every key
- * and tensor can be read, and a model that is accepted can be exported and is the same when it is read again: the
- * weights, the settings and the tokenizer.
+ * gguf.c - any bytes as a GGUF file: opening it takes at most a small multiple of its size in memory, every key and
+ * tensor can be read, and an accepted model can be exported, and has the same weights, settings and tokenizer when it
+ * is read again.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "export/gguf.h"
+#include "export/gguf/gguf.h"
 #include "text/text.h"
 
 #include <sanitizer/allocator_interface.h>
@@ -72,7 +72,7 @@ static enum weft_status read_tokenizer(const struct weft_gguf *f, int64_t vocab,
         return WEFT_OK;
     if (weft_tokenizer_vocab(*t) > vocab)
         return WEFT_INVALID;
-    if (!weft_tokenizer_plain(*t)) /* GGUF files of Weft do not have it: nothing comes back */
+    if (!weft_tokenizer_plain(*t)) /* Weft's GGUF files do not store it, so it cannot be read back */
         return WEFT_UNSUPPORTED;
     enum weft_status status = weft_tokenizer_root(*t, &root);
     if (status == WEFT_OK)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_config.c - any bytes as config.json of Hugging Face: a model that is accepted can be exported, and what is
- * exported is accepted as the same model.
+ * hf_config.c - any bytes as a Hugging Face config.json: an accepted model can be exported, and the export is accepted
+ * as the same model.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
 #include "base/fields.h"
-#include "export/hf.h"
+#include "export/hf/hf.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ static enum weft_status make(const struct weft_spec *spec, json_t **made)
     return status;
 }
 
-/* The options of the model that a config means, and the config that is made of it. */
+/* Converts a config to the options of a model, and these back to a config. */
 static enum weft_status import(const char *path, char **options, char **config)
 {
     static struct weft_settings settings;

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #include "text/text.h"
-#include "train/score.h"
+#include "train/score/score.h"
 
 static struct weft_scorer *scorer;
 static struct weft_tokenizer *tokenizer;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * jsonl.c - any bytes as JSONL or as plain text, compressed or not: plain text must come out unchanged. An input with
+ * jsonl.c - any bytes as JSONL or as plain text, compressed or not: plain text must not change. An input with
  * an odd number of bytes is read as JSONL.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "text/internal.h"
+#include "text/tokens/internal.h"
 
 #include <zstd.h>
 #include <zstd_errors.h>

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
-#include "report/results.h"
+#include "report/read/results.h"
 
 static void write_reports(const struct weft_results *r)
 {

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "text/bpe.h"
+#include "text/tokenizer/bpe.h"
 
 static inline bool lossless(const struct weft_tokenizer *t)
 {
@@ -41,7 +41,7 @@ static inline bool spaced(const struct weft_added *a)
     return false;
 }
 
-/* Where a tokenizer says that gaps split every text, its two sides have the tokens of the whole. */
+/* If a tokenizer reports that gaps split every text, the tokens of both sides are those of the whole. */
 static inline void split_at_gap(const struct weft_tokenizer *t, const char *text, size_t size)
 {
     struct weft_ids whole = {0}, parts = {0};

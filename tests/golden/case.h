@@ -9,7 +9,7 @@
 #ifndef WEFT_GOLDEN_CASE_H
 #define WEFT_GOLDEN_CASE_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 #include "stored.h"
 
 #include <stdlib.h>
@@ -39,14 +39,14 @@ enum { MAX_LEAVES = 64, MAX_OUTPUTS = 4, MAX_OPS = 64, SPARE = 3 };
 struct leaf { /* an input or a parameter */
     const json_t *stored;
     struct weft_value *value;
-    void *data, *grad; /* of a parameter */
+    void *data, *grad; /* parameter values and gradient */
 };
 
 struct run {
     const json_t *c;
     const struct way *way;
     struct weft_graph *g;
-    struct weft_settings settings; /* of a model, as are the next two */
+    struct weft_settings settings; /* used only by models, like the next two */
     struct weft_spec spec;
     struct weft_nn *model;
     struct leaf leaves[MAX_LEAVES];

@@ -6,9 +6,9 @@ Written from the documented definitions alone, never from Weft's kernels: a refe
 the author's mistake. Where PyTorch has the function it is used as is; attention is spelled out one query at a time,
 routing on the whole matrix of probabilities.
 
-    python3 tests/golden/make.py     writes the .json files beside itself; the same bytes every time
+    python3 tests/golden/make.py     writes the .json files to its own folder; the same bytes every time
 
-README.md says what a file holds.
+README.md describes the files.
 """
 
 import json
@@ -47,7 +47,7 @@ def choose(key, below, count):
 
 
 def store(x):
-    """A tensor as whole multiples of a unit: a power of two where that is exact, else about 1e-10 of its rms."""
+    """A tensor as whole multiples of a unit: a power of two if that is exact, else about 1e-10 of its rms."""
     if not torch.is_tensor(x):
         x = torch.tensor(x)
     if x.dtype == torch.int64:
@@ -70,7 +70,7 @@ families = {}
 
 
 def case(family, op, name, fn, inputs, fixed=None, seeded=(0,), **attr):
-    """Runs fn and files what went in, what came out, and the gradients of the inputs: of the sum of the seeded outputs,
+    """Runs fn and stores the inputs, the outputs and the gradients of the inputs: of the sum of the seeded outputs,
     a scalar (a loss) as it is, others times a random cotangent. With nothing seeded there are no gradients."""
     fixed = fixed or {}
     leaves = {n: x.clone().requires_grad_(bool(seeded)) for n, x in inputs.items()}
@@ -238,12 +238,12 @@ def rope():
     case("rope", "rope", "base", rotate, inputs, fixed=dict(pos=[0, 2, 9]), heads=2, base=500.0)
 
 
-# ---- heads: what the distance geometries make of queries and keys, and the slopes of linear biases
+# ---- heads: queries and keys as the distance geometries transform them, and the slopes of linear biases
 
 
 def heads():
     def split(x, own, heads):
-        """[M, heads, width] of x in `own` heads, each repeated for those that share it."""
+        """Returns [M, heads, width] from x in `own` heads, each repeated for the heads that share it."""
         return x.unflatten(1, (own, -1)).repeat_interleave(heads // own, 1)
 
     def join(a, b, a_heads, b_heads, heads):
@@ -317,7 +317,7 @@ def attend(q, k, v, seq, pos, tiles, heads, kv_heads, q_tiles=None, **terms):
 
 
 def places(starts, count):
-    """Rows of a store where the first positions of a sequence stand."""
+    """Rows of a store that contain the first positions of a sequence."""
     return [starts[j // KEY_TILE] + j % KEY_TILE for j in range(count)]
 
 
@@ -348,7 +348,7 @@ def score_keys(
         logit = logit + key_bias[keys, h]
     if pos_bias is not None:
         logit = logit + pos_bias[h, [min(p - j, pos_bias.shape[1] - 1) for j in range(p + 1)]]
-    if ra_alpha:  # what the key's own query would give the query's own key
+    if ra_alpha:  # the score of the key's own query and the query's own key
         back = scale * ((q if q_store is None else q_store)[queries, wide] @ k[keys[p], narrow])
         back = back if q_bias is None else back + q_bias[queries, h]
         back = back if key_bias is None else back + key_bias[keys[p], h]
@@ -358,7 +358,7 @@ def score_keys(
 
 
 def packed(*lengths):
-    """Sequences one behind the other, the call's own rows being the key store."""
+    """Consecutive sequences; the call's own rows are the key store."""
     tiles, first = [], 0
     width = -(-max(lengths) // KEY_TILE)
     for n in lengths:
@@ -371,7 +371,7 @@ def packed(*lengths):
     )
 
 
-# Rows that continue two sequences whose keys are already stored, the second in two tiles that lie out of order.
+# Rows that continue two sequences whose keys are already stored, the second in two tiles that are out of order.
 CONTINUED = dict(seq=[0, 0, 1, 1, 1], pos=[3, 4, 62, 64, 65], tiles=[[66, 0], [2, 0]])
 CONTINUED_KEYS = 71
 RING = [[2, 0], [7, 0]]  # the same positions in a store of queries with an order of its own
@@ -410,11 +410,11 @@ def attention():
     go("everything", packed(5, 7), 4, 2, 4, 3, **everything)
     go("two_tiles", packed(67, 3), 2, 1, 3, 2, scale=(2,), key_bias=per_key(2), pos_bias=(2, 66))
     go("continued", CONTINUED, 2, 1, 3, 2, keys=CONTINUED_KEYS, seeded=())
-    # The log-sum-exp has a derivative too: with that of the values, and alone.
+    # The log-sum-exp also has a derivative: with the derivative of the values, and alone.
     go("both", packed(5, 7), 4, 2, 4, 3, seeded=(0, 1), **everything)
     go("both_tiles", packed(66), 1, 1, 2, 2, seeded=(0, 1))
     go("lse", packed(6, 4), 4, 2, 3, 2, seeded=(1,), **everything)
-    # Reciprocal scores. The last has the queries of its whole key store beside its own.
+    # Reciprocal scores. The last case has its own queries and the queries of its whole key store.
     biases = dict(key_bias=per_key(2), q_bias=per_key(2))
     go("ra", packed(9), 2, 2, 4, 4, ra=(0.5, 3))
     go("ra_grouped", packed(5, 8), 4, 2, 3, 2, ra=(-0.75, 1), scale=(4,))
@@ -432,7 +432,7 @@ def attention():
 
 
 def absorbed(heads, d, latent, ra):
-    """Keys are c A_h. What is stored is c, so queries come as A_h q, and a row's own key, as it is, beside them."""
+    """Keys are c A_h. The cache stores c, so queries are passed as A_h q, together with the row's own key, unchanged."""
     name, n, m = "ra_absorbed", CONTINUED_KEYS, len(CONTINUED["seq"])
     c = draw(f"{name}/c", n, latent, unit=2.0**-3)
     q = draw(f"{name}/q", m, heads, d, unit=2.0**-3)
@@ -455,7 +455,7 @@ def absorbed(heads, d, latent, ra):
 def probabilities(
     q, k, rows, keys, last, scale=None, key_bias=None, pos_bias=None, q_store=None, q_bias=None, ra_alpha=0, ra_window=0
 ):
-    """P [heads, rows, keys] of one sequence; q and k are [tokens, heads, width], the queries stand at `last`."""
+    """P [heads, rows, keys] of one sequence; q and k are [tokens, heads, width], the queries are at the positions `last`."""
     heads, d = q.shape[1:]
     behind = torch.tensor(last)[:, None] - torch.arange(len(keys))
     scale = torch.full((heads,), d**-0.5) if scale is None else scale
@@ -495,7 +495,7 @@ def select(row, mode, topk, rms_factor):
 
 
 def gather(q, k, v, u, seq, pos, tiles, heads, kv_heads, head_max, renormalise, mode, topk, rms_factor, **terms):
-    """What the rows gather of u, and of v as attention does."""
+    """Returns the sums over u that the rows gather, and attention's sums over v."""
     q, k, v = q.view(len(q), heads, -1), *(x.view(len(x), kv_heads, -1) for x in (k, v))
     k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
     y, o = [], []
@@ -516,7 +516,7 @@ def gather(q, k, v, u, seq, pos, tiles, heads, kv_heads, head_max, renormalise, 
 
 def route():
     def go(name, rows, heads, kv, o=True, dk=3, r=5, keys=None, terms={}, ra=None, **rule):
-        """With o attention's own output is used too, else nothing but routing uses attention."""
+        """With o, attention's own output is also used; otherwise only routing uses attention."""
         m = len(rows["seq"])
         n = keys or m
         shapes = dict(q=(m, heads * dk), k=(n, kv * dk), v=(n, kv * 2), **resolve(terms, n))
@@ -656,7 +656,7 @@ def info_nce():
     go("many", (2,) * 9, 8, 3, tau=0.25)
 
 
-# ---- whole models: two sequences of unequal length, every weight random, gains and biases too
+# ---- whole models: two sequences of unequal length, every weight random, including gains and biases
 
 
 def gpt2(w, rows, tokens, layers, heads, norm_place="pre", **_):

@@ -5,9 +5,9 @@
 Written from the definitions of the parts alone, never from Weft's code: dense, one T x T matrix per head, nothing fused
 and nothing cancelled by hand (the scores of w2 and overlap are the whole distances).
 
-    python3 tests/golden/models.py     writes models.json beside itself; the same bytes every time
+    python3 tests/golden/models.py     writes models.json to its own folder; the same bytes every time
 
-README.md says what the file holds. Letters: B sequences, T tokens, C width, H heads, D = C/H, K key heads, L latent
+README.md describes the file. Letters: B sequences, T tokens, C width, H heads, D = C/H, K key heads, L latent
 width, F feed-forward width, V vocabulary, N layers, R decoupled-rope width, G gate width, r cross-token rank.
 """
 
@@ -30,7 +30,7 @@ U64 = (1 << 64) - 1
 
 
 def numbers(key, count):
-    """Whole numbers, uniform in -32768 .. 32767; number i depends on the key and i alone."""
+    """Integers, uniform in -32768 .. 32767; integer i depends on the key and i alone."""
     start = 0xCBF29CE484222325
     for byte in key.encode():
         start = (start ^ byte) * 0x100000001B3 & U64
@@ -46,7 +46,7 @@ def uniform(key, shape):
     return torch.tensor([x / 65536 for x in numbers(key, math.prod(shape))]).view(shape)
 
 
-# Where weights lie, by the end of their names: temperatures that leave attention soft, gains about 1; others about 0.
+# Centres of weights by the last part of the name: temperatures that keep attention soft, gains around 1; others around 0.
 CENTRES = {"gain": 1.0, "gamma": 1.0, "beta": 1.0, "theta": 1.5, "alpha": 0.5}
 
 
@@ -167,7 +167,7 @@ def m3_shapes(o, first, last):
 
 
 def shapes(o):
-    """Of all weights, by name."""
+    """Returns the shapes of all weights, by name."""
     s = dict(wte=(o.V, o.C))
 
     def add(scope, part):
@@ -227,8 +227,8 @@ def rotate(o, x):
 
 
 def slopes(heads):
-    """ALiBi's: a geometric sequence that ends in 2^-8; if heads is no power of two, the lower power's and then every
-    other one of twice as many."""
+    """ALiBi's slopes: a geometric sequence that ends in 2^-8; if heads is not a power of two, the sequence of the next lower power,
+    then every second slope of the sequence for twice that power."""
     power = 2 ** int(math.log2(heads))
     own = [2 ** (-8 * (h + 1) / power) for h in range(power)]
     return own if power == heads else own + slopes(2 * power)[0::2][: heads - power]
@@ -308,7 +308,7 @@ def scores(o, w, q, k, sigma_q, sigma_k):
 
 
 def attention(o, w, m3, x, gate, e):
-    """What attention adds, its probabilities [B, H, T, T], and the key latent. gate [B, T, H] and e [B, T, L] come from
+    """Returns attention's output, its probabilities [B, H, T, T], and the key latent. gate [B, T, H] and e [B, T, L] come from
     the layer before; None in the first."""
     mean, raw, value, c = keys_latent(o, w, x, e) if o.latent else keys_full(o, w, m3, x, e)
     mean_q = split(w.linear(x, "wq"), o.H)
@@ -419,7 +419,7 @@ def head_gate(o, w, h):
 
 
 def buckets(o):
-    """Which latent a hidden element belongs to, as a matrix [F, L], and which head a latent does, [L]."""
+    """Returns the latent of each hidden element, as a matrix [F, L], and the head of each latent, [L]."""
     bucket = torch.tensor([f * o.L // o.F for f in range(o.F)])
     head = [next(h for h in range(o.H) if h * o.L // o.H <= l < (h + 1) * o.L // o.H) for l in range(o.L)]
     return F.one_hot(bucket, o.L).double(), torch.tensor(head)
@@ -453,7 +453,7 @@ def hidden(o, w, x):
 
 
 def feed_forward(o, w, x, P, c, last):
-    """What the feed-forward adds, the next layer's gate and context, and the losses on z."""
+    """Returns the feed-forward's output, the next layer's gate and context, and the losses on z."""
 
     def alpha(name, fixed):
         return w.under(name)["alpha"] if o.learn_alpha else fixed
@@ -671,7 +671,7 @@ def run(name, key, settings, o, batch=2):
     entry["loss"] = {n: digits(x) for n, x in terms.items()}
     entry["logits"] = store(logits.flatten(0, 1))
     entry["grad"] = {}
-    for n, x in weights.items():  # what no loss reads (the matrix of z without its losses) has none
+    for n, x in weights.items():  # a weight that no loss reads (the matrix of z without its losses) has none
         entry["grad"][n] = store_gradient(key, n, torch.zeros_like(x) if x.grad is None else x.grad)
     return entry
 

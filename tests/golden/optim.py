@@ -5,9 +5,9 @@
 AdamW is PyTorch's own, given the learning rate and the clipped gradient of every step. AdamWSPAM is written here from
 its definition alone, and never from Weft's code.
 
-    python3 tests/golden/optim.py     writes optim.json beside itself; the same bytes every time
+    python3 tests/golden/optim.py     writes optim.json to its own folder; the same bytes every time
 
-README.md says what the file holds.
+README.md describes the file.
 """
 
 import math
@@ -73,7 +73,7 @@ class AdamWSPAM:
         self.o, self.weights = o, weights
         self.m = {name: torch.zeros_like(w) for name, w in weights.items()}
         self.v = {name: torch.zeros_like(w) for name, w in weights.items()}
-        self.count = 0  # of the bias correction
+        self.count = 0  # steps of the bias correction
         self.since = None  # steps since the moments were last reset
 
     def step(self, n, grads):

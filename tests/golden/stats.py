@@ -6,7 +6,7 @@ Quantiles are roots, and power is the plain integral of what a t test does: noth
 
     python3 tests/golden/stats.py     needs mpmath; writes stats.json, the same bytes every time
 
-README.md says what the file holds.
+README.md describes the file.
 """
 
 import json
@@ -34,7 +34,7 @@ def t_cdf(t, v):
 
 
 def root(f, low, high):
-    """Of a rising or falling f, by halving."""
+    """Returns the root of a monotonic f, by bisection."""
     rising = f(high) > f(low)
     for _ in range(100):
         middle = (low + high) / 2

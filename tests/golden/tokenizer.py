@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 #
-# tokenizer.py - writes tokenizer.json and tokenizer_vectors.jsonl beside itself: a small byte-level BPE tokenizer and
-# what it makes of texts. Everything in the plainest way there is, from the published definitions: pieces by a walk over
+# tokenizer.py - writes tokenizer.json and tokenizer_vectors.jsonl to its own folder: a small byte-level BPE tokenizer and
+# the tokens of some texts. It implements the published definitions in the plainest way: pieces by a walk over
 # characters instead of a pattern, merges by looking through the whole list again for every merge.
 import json
 import os

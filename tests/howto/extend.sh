@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# extend.sh - follows docs/howto to the letter in a copy of the tree: an op, an attention and a feed-forward are a row
-# and a file each, taken from the pages. The op harness, options, Kconfig and gates must take them up automatically.
-# run-tests: 52 s
+# extend.sh - follows docs/howto literally in a copy of the tree: an op, an attention, a geometry and a feed-forward are
+# one row and one file each, taken from the pages. The op harness, options, Kconfig and gates must pick them up automatically.
+# run-tests: 66 s
 set -u
 source tests/tap
 source tests/howto/page
 copy_tree
 
-# add PAGE TABLE FILE LINES: the row goes in front of the table's #undefs, or to its end; the file, of at most so many
-# lines, in its place
+# add PAGE TABLE FILE LINES: inserts the row before the table's #undefs, or at its end, and writes the file, of at most
+# LINES lines, to its place
 add() {
     local row lines
     row=$(block c 1 "docs/howto/$1.md")
@@ -24,8 +24,9 @@ add() {
     ((lines > 0 && lines <= $4))
     result $? "docs/howto/$1.md: one row and one file of $lines lines"
 }
-add add-an-op ops/ops.def ops/square.c 110
+add add-an-op ops/ops.def ops/square.c 20
 add add-an-attention nn/parts.def nn/attn/shared_qk.c 60
+add add-a-geometry nn/parts.def nn/geom/l2.c 60
 add add-a-feed-forward nn/parts.def nn/ffn/glu.c 60
 
 make -C "$work" build >"$work/log" 2>&1
@@ -33,7 +34,7 @@ built=$?
 result $built "the tree with them builds"
 count=$(grep -c '^  CC ' "$work/log")
 ((count > 0 && count < 80))
-result $? "an op, an attention and a feed-forward compile $count files again"
+result $? "an op, an attention, a geometry and a feed-forward compile $count files again"
 ((built == 0)) || tail -20 "$work/log" | sed 's/^/# /'
 weft=$work/build/weft
 
@@ -45,14 +46,19 @@ for option in shared_values glu_lambda; do
     result $? "help and Kconfig have the option $option"
 done
 verifies() { # MODEL SETTINGS...
-    local settings=() setting
-    for setting in "${@:2}"; do settings+=(--set "$setting"); done
-    "$weft" verify "$1" "${settings[@]}" >"$work/verify"
+    local settings=("${@:2}")
+    "$weft" verify "$1" "${settings[@]/#/--set=}" >"$work/verify"
     local status=$?
     result $status "the gates hold: $*"
     ((status == 0)) || grep -v ^PASSED "$work/verify" | sed 's/^/# /'
 }
 verifies llama attn=shared_qk shared_values=yes
+verifies llama geom=l2
+grep -q '^geom=l2: no independent definition' "$work/verify"
+result $? "verify prints that a geometry has no definition of its own"
+WEFT_TEST_SKIP_GATES=1 "$weft" train llama --set geom=l2 --set steps=20 --set width=64 --set heads=2 --out "$work/l2" >/dev/null 2>&1 &&
+    grep -q '^{"step": 20, .*"weights_sha256"' "$work/l2/log.jsonl"
+result $? "a model with the geometry trains"
 verifies gpt2 ffn=glu m2=yes
 grep -q '^ffn=glu: no independent definition' "$work/verify"
 result $? "verify prints that a part has no definition of its own"
@@ -62,7 +68,7 @@ result $? "verify prints that a part has no definition of its own"
 WEFT_TEST_SKIP_GATES=1 "$weft" train gpt2 --set ffn=glu --set width=32 --set heads=2 --set steps=1 --out "$work/glu" >/dev/null 2>&1
 for format in hf onnx gguf; do
     ! "$weft" export "$work/glu" --format $format --out "$work/glu-$format" >/dev/null 2>"$work/err" &&
-        grep -q 'ffn=glu has no form in .*: only models of Weft.s own parts can be exported' "$work/err" && [[ ! -e $work/glu-$format ]]
+        grep -q 'ffn=glu cannot be represented in .*: only models of Weft.s own parts can be exported' "$work/err" && [[ ! -e $work/glu-$format ]]
     result $? "a model with a part from outside is not exported as $format: $(cat "$work/err")"
 done
 finish

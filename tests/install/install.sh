@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# install.sh - installs into an empty folder, builds programs against what is there with pkg-config, shared and static,
-# and uninstalls without a trace.
+# install.sh - installs into an empty folder, builds programs against the installed library with pkg-config, shared and
+# static, and uninstalls without a trace.
 set -u
 source tests/tap
 

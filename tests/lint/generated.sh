@@ -1,24 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# generated.sh - the files written from tables are what the tables say now, and Kconfig reads its own.
+# generated.sh - the files generated from tables are up to date, and Kconfig can read the one for it.
 # run-tests: 1 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 current() { # FILE TOPIC FORM
     "$weft" help "$2" --as "$3" | diff "$1" - >"$scratch/diff"
-    result $? "$1 is what the tables say; if not, run \`make generated\` and commit it"
+    result $? "$1 matches the tables; if not, run \`make generated\` and commit it"
     sed 's/^/# /' "$scratch/diff"
 }
 current docs/options.md options markdown
 current docs/ops.md ops markdown
 current configs/Kconfig options kconfig
 tools/api_page.py include/weft.h | diff docs/api.md - >"$scratch/diff"
-result $? "docs/api.md is what include/weft.h says; if not, run \`make generated\` and commit it"
+result $? "docs/api.md matches include/weft.h; if not, run \`make generated\` and commit it"
 sed 's/^/# /' "$scratch/diff"
 
 if ! command -v kconfig-conf >/dev/null; then

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: MIT
 #
 # links.sh - in every Markdown file, relative links lead to files and headings that exist, and `weft COMMAND` names a
-# command that exists. Links to other sites are not checked.
+# command that exists. Links to other sites are not checked. README.md lists every page of the documentation.
 # run-tests: 2 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 pages() { find . -name '*.md' ! -path './build/*' ! -path './third_party/*' ! -path './studies/*' ! -path './runs/*' | sort; }
 prose() { awk '/^```/ { code = !code; next } !code' "$1"; }
@@ -31,7 +30,7 @@ broken_links() { # PAGE
     done < <(links "$1")
 }
 
-# In inline code, and where a line of code begins with it.
+# Commands in inline code, and at the beginning of a line of code.
 named_commands() {
     grep -oE '`(build/)?weft [a-z]+|^( {4})?(build/)?weft [a-z]+' "$1" | sed 's/.*weft //' | sort -u
 }
@@ -53,4 +52,12 @@ for page in $(pages); do
     result $? "$page: links and commands exist"
     [[ -z $found ]] || sed 's/^/# /' <<<"$found"
 done
+
+# The table is also that of the site, see tools/site/pages.py.
+listed=$(sed -n '/^## Documentation/,/^## References/p' README.md | grep -oE '\]\([^)]+\.md\)' | sed 's/^](//; s/)$//' | sort)
+found=$(diff <(sort -u <<<"$listed") <(ls ./*.md docs/*.md docs/howto/*.md | sed 's|^\./||; /^README.md$/d' | sort) | grep '^[<>]'
+    uniq -d <<<"$listed")
+[[ -z $found ]]
+result $? "README.md: the table under Documentation lists every page once"
+[[ -z $found ]] || sed 's/^/# /' <<<"$found"
 finish

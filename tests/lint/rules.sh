@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# rules.sh - every rule of tools/lint.sh complains about a tree that breaks it, and names the place. Each case works on
-# a fresh copy of the sources: the complaint must be absent before the damage and present after it.
+# rules.sh - every rule of tools/lint.sh complains about a tree that breaks it, and names the place. Each case uses a
+# fresh copy of the sources: the complaint must be absent before the damage and present after it.
 # run-tests: 30 s
 set -u
 source tests/tap
@@ -10,7 +10,7 @@ source tests/tap
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 
-declare -A sound # what a rule says of the sources as they are
+declare -A sound # complaints of a rule about the unchanged sources
 
 # breaks RULE COMPLAINT DAMAGE...: after the command DAMAGE the rule must print COMPLAINT and fail.
 breaks() {
@@ -38,7 +38,13 @@ breaks rooms "src/base/bad.c:2: base (floor 1) must not include tensor (floor 2)
 breaks rooms "src/graph/bad.c:2: graph (floor 4) must not include dnn (floor 4)" \
     new_file src/graph/bad.c '#include "dnn/dnn.h"'
 breaks rooms "src/nn/attn/bad.c:2: nn (floor 6) must not include train (floor 7)" \
-    new_file src/nn/attn/bad.c '  #  include "train/train.h"'
+    new_file src/nn/attn/bad.c '  #  include "train/recipe.h"'
+breaks rooms "src/report/read/bad.c:2: report/read (step 1) must not include report/page (step 3)" \
+    new_file src/report/read/bad.c '#include "report/page/html.h"'
+breaks rooms "src/check/gates/bad.c:2: check/gates (step 2) must not include check/samples (step 3)" \
+    new_file src/check/gates/bad.c '#include "check/samples/labels.h"'
+breaks rooms "src/nn/attn/bad.c:2: nn/attn (step none) must not include nn/ffn (step none)" \
+    new_file src/nn/attn/bad.c '#include "nn/ffn/gelu.h"'
 breaks rooms 'src/ops/bad.c:2: "ops.h" is not of the form' new_file src/ops/bad.c '#include "ops.h"'
 breaks rooms 'src/ops/bad.c:2: "../base/base.h" is not of the form' new_file src/ops/bad.c '#include "../base/base.h"'
 breaks rooms "src/attic/bad.c:2: room attic has no floor" new_file src/attic/bad.c '#include "base/base.h"'

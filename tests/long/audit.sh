@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# audit.sh - a recall study of 6 runs, made with two threads at the best level of this processor, is audited with one
-# thread at level v3: the whole, and one of the ten segments of every run. Prints what a tenth costs relative to the whole
-# and to training, all on one thread and at one level for that.
+# audit.sh - audits a recall study of 6 runs, trained with two threads at the best level of this processor, with one
+# thread at level v3: all of it, and one of the ten segments of every run. Prints the cost of a tenth relative to the whole
+# and to training, all measured with one thread at one level.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 cp configs/recall-quick "$scratch" && cd "$scratch" || exit 1
 
 "$weft" ablate --config recall-quick --seeds 3 --set checkpoint_every=40 --set keep=10 --threads 2 --out study >/dev/null 2>err

@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# calibration.sh - how often a study finds a difference where there is none. The arms differ in the key of their initial
-# weights alone; 200 pairs of runs make 40 studies of 5 seeds. The Clopper-Pearson interval of the share of studies whose
-# interval leaves out 0 must contain 5 %: at most five of them.
+# calibration.sh - measures how often a study finds a difference if there is none. The arms differ only in the key of
+# their initial weights; 200 pairs of runs are 40 studies of 5 seeds. The Clopper-Pearson interval for the fraction of
+# studies whose interval excludes 0 must contain 5 %, so at most five studies may.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 studies=40
 
 cat >"$scratch/same" <<'END'

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# combinations.sh - combinations in which all triples of choices occur, and a thousand drawn ones, pass the gates. Which
-# ones are drawn is printed: SEED=N draws them again.
+# combinations.sh - combinations in which all triples of option values occur, and a thousand random ones, pass the gates.
+# Prints the seed of the random ones; SEED=N draws them again.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 seed=${SEED:-$(date +%Y%m%d)}
 
 echo "# SEED=$seed"

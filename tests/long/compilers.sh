@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# compilers.sh - clang's program, and gcc's with -O1, train all small models to the recorded bits, and combinations with
-# all pairs of choices to those of the program under test.
+# compilers.sh - builds by clang, and by gcc with -O1, train all small models to the recorded bits, and combinations with
+# all pairs of option values to the bits of the build under test.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 build=${WEFT_BUILD:-build}
 
 wanted=$("$weft" check --hashes --pairs --json 2>/dev/null | field sha256)

@@ -5,7 +5,6 @@
 # tokens (12 heads of 64), and its memory grows no faster than its length.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 for mode in "" "--route topk"; do
     first=

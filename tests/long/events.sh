@@ -1,22 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# events.sh - a run's events, read by TensorBoard, which checks every checksum, are the numbers of its log: losses, scores
-# and diagnoses, also after the run was resumed; and a diagnosis changes nothing. Needs tensorboard from PyPI.
+# events.sh - a run's events, read by TensorBoard, which checks every checksum, match its log: losses, scores and
+# diagnostics, even after the run was resumed; and diagnostics do not change the run. Needs tensorboard from PyPI.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 mkdir -p "${WEFT_BUILD:-build}"
-scratch=$(mktemp -d -p "${WEFT_BUILD:-build}")
-trap 'rm -rf "$scratch"' EXIT
+use_scratch "${WEFT_BUILD:-build}"
 
 train() { # SETTINGS...: the weights' fingerprint
-    local settings=()
-    for setting in task=recall recall_length=12 layers=2 width=32 heads=2 ffn_width=64 batch=4 ws_heads=4 ws_form=dense \
-        eval_samples=8 log_every=2 eval_every=3 checkpoint_every=4 "$@"; do
-        settings+=(--set "$setting")
-    done
-    "$weft" train ws --json "${settings[@]}" --out "$scratch/run" --resume 2>"$scratch/err" |
+    local settings=(task=recall recall_length=12 layers=2 width=32 heads=2 ffn_width=64 batch=4 ws_heads=4 ws_form=dense
+        eval_samples=8 log_every=2 eval_every=3 checkpoint_every=4 "$@")
+    "$weft" train ws --json "${settings[@]/#/--set=}" --out "$scratch/run" --resume 2>"$scratch/err" |
         sed -n 's/.*"weights_sha256": "\([0-9a-f]*\)".*/\1/p'
 }
 

@@ -3,7 +3,7 @@
 """forgeries.py WEFT FOLDER - forges studies in FOLDER and asks report, publish, compare and audit about each.
 
 The forger recomputes every hash and chain that it can. Each forgery states who must refuse it: "report" (and so publish and
-audit), "audit" (the report may leave runs out, and say so), or nobody: "unknowable", and then docs/trust.md names it. The script fails if anything else comes out.
+audit), "audit" (the report may leave runs out, and report this), or nobody: "unknowable", and then docs/trust.md names it. The script fails on any other result.
 
 FOLDER has the studies of forgeries.sh: study (arms dot and w2, seeds 1-3), more (seeds 4-6 of the same), other (width 24),
 screened (three learning rates), looks, failing (an arm whose gates fail, with --unsafe), texts (stand-in data).
@@ -24,7 +24,7 @@ forgeries = []
 
 
 def forgery(expected, base="study", claim=""):
-    """Registers a function that forges a copy of a study; its docstring says what it does."""
+    """Registers a function that forges a copy of a study; its docstring describes the forgery."""
     return lambda f: forgeries.append((expected, base, claim, f)) or f
 
 
@@ -97,7 +97,7 @@ def swapped_ledger_seeds():
 
 @forgery("report")
 def swapped_seeds_everywhere():
-    """the folders of two seeds swapped, in the ledger too"""
+    """the folders of two seeds swapped, and their lines in the ledger"""
     swap(run("w2", 1), run("w2", 2))
     edit_ledger(lambda r: r.update(seed={1: 2, 2: 1}.get(r["seed"], r["seed"])) if r["arm"] == "w2" else None)
 
@@ -115,14 +115,14 @@ def renumbered_seeds():
 
 
 def rehash_config(folder):
-    """The gates' record names the config, too."""
+    """Updates the hash of the config, which the gates' record also contains."""
     edit(folder / "gates.json", config_sha256=sha((folder / "config.json").read_bytes()))
     new = sha((folder / "gates.json").read_bytes())
     rewrite_log(folder, lambda r: r.update(gates_sha256=new) if "gates_sha256" in r else None)
 
 
 def match_ledger():
-    """Gives every line of the ledger what its run's folder says: the hash of the config, and the chain."""
+    """Sets the config hash and chain of every ledger line to those in its run's folder."""
     lines = ledger()
     for line in lines:
         for folder in runs(line["arm"], line["seed"]):
@@ -132,7 +132,7 @@ def match_ledger():
 
 
 def take_seed(arm, seed, old, edit_config):
-    """Puts a run of the study `more` under the number of another."""
+    """Puts a run of the study `more` in the place of the run of a different seed."""
     target = run(arm, seed)
     shutil.rmtree(target)
     shutil.copytree(next((ROOT / "more").glob(f"runs/{arm}/lr-*-seed-{old}")), target)
@@ -210,7 +210,7 @@ def additional_run():
 
 @forgery("report")
 def doubled_line():
-    """a run's line again, with another seed"""
+    """a run's line again, with a different seed"""
     lines = ledger()
     write_ledger(lines + [{**lines[-1], "seed": 9}])
 
@@ -320,7 +320,7 @@ def no_checkpoint():
 
 @forgery("audit")
 def other_checkpoint():
-    """the checkpoint of another seed, with hashes to match"""
+    """the checkpoint of a different seed, with matching hashes"""
     a, b = (next(run("w2", seed).glob("step-*")) for seed in (1, 2))
     shutil.rmtree(a)
     shutil.copytree(b, a)
@@ -406,20 +406,20 @@ def claim_match(study):
 edited("parent", "a parent that the study does not have", lambda s: s.update(parent="studies/first"))
 edited("dropped_arm", "an arm removed from plan, ledger and folders", drop_arm)
 edited("swapped_configs", "the configs of two arms swapped in the plan", swap_configs, "audit", alone="audit")
-edited("renamed_arm", "an arm with another name", rename_arm, claim="what arms, studies and data are called")
-edited("renamed_study", "a study with another name", lambda s: s.update(name="best"),
+edited("renamed_arm", "a renamed arm", rename_arm, claim="what arms, studies and data are called")
+edited("renamed_study", "a renamed study", lambda s: s.update(name="best"),
        claim="what arms, studies and data are called")
-edited("reordered", "another arm as the baseline", reorder)
+edited("reordered", "a different arm as the baseline", reorder)
 edited("deleted_option", "an option deleted from the configs of the plan", drop_option, "audit", alone="audit")
-edited("matched", "arms of about the same size that are said to be matched", claim_match)
-edited("unmatched", "arms of other sizes that are said to be matched", claim_match, "report", base="failing", alone="report")
+edited("matched", "arms of about the same size that are recorded as matched", claim_match)
+edited("unmatched", "arms of different sizes that are recorded as matched", claim_match, "report", base="failing", alone="report")
 edited("fewer_rates", "a learning rate removed from the plan", lambda s: s.update(lrs=s["lrs"][:2]), base="screened", bound="audit")
-edited("no_screening", "screening seeds that are said to be more", lambda s: s.update(screen_seeds=2), "audit", base="screened")
-edited("no_looks", "looks that are said to be one", lambda s: s.update(looks=s["looks"][-1:]), base="looks")
-edited("no_stand_in", "stand-in data that are said to be none", lambda s: s.pop("stand_in_for"), base="texts",
+edited("no_screening", "a larger number of screening seeds declared", lambda s: s.update(screen_seeds=2), "audit", base="screened")
+edited("no_looks", "several looks declared as one", lambda s: s.update(looks=s["looks"][-1:]), base="looks")
+edited("no_stand_in", "stand-in data not declared as such", lambda s: s.pop("stand_in_for"), base="texts",
        claim="what arms, studies and data are called")
-edited("more_steps", "other steps than the runs have", lambda s: s.update(steps=40), "report")
-edited("other_task", "another task than the runs have", lambda s: s.update(task="text"), "report")
+edited("more_steps", "a number of steps that differs from the runs", lambda s: s.update(steps=40), "report")
+edited("other_task", "a task that differs from the runs", lambda s: s.update(task="text"), "report")
 
 
 # ---- costs, gates, program
@@ -448,7 +448,7 @@ def pass_gates(study):
 
 @forgery("report", "failing")
 def passing_gates():
-    """an arm whose gates fail, said to pass"""
+    """an arm whose gates fail, declared as passing"""
     study = load()
     pass_gates(study)
     store(study)
@@ -456,7 +456,7 @@ def passing_gates():
 
 @forgery("report", "failing")
 def passing_record():
-    """the same, also in the records of the gates"""
+    """the same, with changed records of the gates"""
     passing_gates()
     for folder in runs():
         edit(folder / "gates.json", failed=0)
@@ -464,7 +464,7 @@ def passing_record():
 
 @forgery("audit", "failing")
 def passing_bound():
-    """the same, also in the logs, with chains"""
+    """the same, with changed logs and chains"""
     study = load()
     pass_gates(study)
     rebind(study)
@@ -480,7 +480,7 @@ def more_checks():
 
 @forgery("audit")
 def skipped_gate():
-    """a gate that is said to have made no check, with all hashes"""
+    """a gate declared to have made no check, with all hashes"""
     study = load()
     study["arms"][0]["gates"][1]["checks"] = 0
     rebind(study)
@@ -488,7 +488,7 @@ def skipped_gate():
 
 @forgery("audit")
 def other_program():
-    """another program in the plan"""
+    """a different build in the plan"""
     study = load()
     study["program_sha256"] = "ab" * 32
     store(study)
@@ -496,7 +496,7 @@ def other_program():
 
 @forgery("unknowable", claim="program, processor, threads and times")
 def other_program_bound():
-    """another program in the plan, the ledger, the gates' records and the logs"""
+    """a different build in the plan, the ledger, the gates' records and the logs"""
     study = load()
     study["program_sha256"] = "ab" * 32
     edit_ledger(lambda r: r.update(program_sha256="ab" * 32))
@@ -533,7 +533,7 @@ def edited_gates_record():
 
 @forgery("audit", "texts")
 def other_data():
-    """another hash of the data in the logs"""
+    """a different hash of the data in the logs"""
     for folder in runs():
         rewrite_log(folder, lambda r: r.update(data_sha256="ab" * 32) if "data_sha256" in r else None)
     match_ledger()
@@ -541,7 +541,7 @@ def other_data():
 
 @forgery("audit")
 def run_of_another_study():
-    """a run of another study, with its line"""
+    """a run of a different study, with its line"""
     take = next((ROOT / "other").glob("runs/w2/lr-*-seed-1"))
     shutil.rmtree(run("w2", 1))
     shutil.copytree(take, FORGED / "runs/w2" / take.name)
@@ -552,13 +552,13 @@ def run_of_another_study():
 
 @forgery("report", "screened")
 def better_screening():
-    """a screening loss in the ledger that chooses another learning rate"""
+    """a screening loss in the ledger that chooses a different learning rate"""
     edit_ledger(lambda r: r.update(val_loss=0.1) if r["arm"] == "w2" and r["seed"] > 1000 and r["lr"] == 1e-3 else None)
 
 
 @forgery("audit", "screened")
 def better_screening_bound():
-    """the same, also in the logs, with chains"""
+    """the same, with changed logs and chains"""
     better_screening()
     for folder in runs("w2", "2*"):
         if "lr-0.001-" in folder.name:
@@ -611,7 +611,7 @@ def pipe():
     os.mkfifo(run("w2", 1) / "notes")
 
 
-@forgery("unknowable", claim="files beside the records")
+@forgery("unknowable", claim="files next to the records")
 def foreign_file():
     """a file of somebody else in a run's folder (nothing reads or packs it)"""
     (run("w2", 1) / "secret.txt").write_text("secret")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# forgeries.sh - what report, publish, compare and audit say of forged studies whose forger recomputes all hashes: see
-# forgeries.py. A line of JSON for each.
+# forgeries.sh - the results of report, publish, compare and audit for forged studies whose forger recomputes all hashes
+# (forgeries.py). Prints a line of JSON for each.
 set -u
 source tests/fault/tiny
 

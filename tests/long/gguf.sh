@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# gguf.sh - models trained here, run by llama.cpp: the same tokens, perplexities and greedy texts (tests/export/gguf_llama.py).
-# Compiles llama-cpp-python once, which takes some minutes, unless WEFT_LLAMA_PYTHON names a python that has it. Needs
-# WEFT_DATA.
+# gguf.sh - models trained by Weft have the same tokens, perplexities and greedy texts in llama.cpp
+# (tests/export/gguf_llama.py). Compiles llama-cpp-python once, which takes a few minutes, unless WEFT_LLAMA_PYTHON names
+# a python that has it. Needs WEFT_DATA.
 set -u
 [[ -n ${WEFT_DATA:-} ]] || { echo "skip: WEFT_DATA is not set"; exit 77; }
 

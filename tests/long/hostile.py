@@ -136,7 +136,7 @@ for name, write in {
     "a header of 1 GB": header(1 << 30, b"{" + b" " * 1000),
     "3 GB of zeros": sparse,
     "a shape whose product overflows": tensor(shape=[2 ** 33, 2 ** 33], offsets=[0, 64]),
-    "offsets behind the end": tensor(shape=[2 ** 40], offsets=[0, 2 ** 42]),
+    "offsets past the end": tensor(shape=[2 ** 40], offsets=[0, 2 ** 42]),
     "a list of a million lists": header(len(DEEP), DEEP.encode()),
     "20000 dimensions": tensor(shape=[1] * 20000),
 }.items():
@@ -188,8 +188,8 @@ TRAIN = ("train", "gpt2", "--set", "task=text", "--set", "data={}", "--set", "vo
 for name, file, write in (
     ("train_000000.bin: 3 GB of zeros", "train_000000.bin", sparse),
     ("train_000000.bin: half of it", "train_000000.bin", lambda path: path.write_bytes(path.read_bytes()[:1333])),
-    ("train_000000.bin: another header", "train_000000.bin", lambda path: path.write_bytes(b"\xff" * 1024 + path.read_bytes()[1024:])),
-    ("train_000000.bin.tree: another size", "train_000000.bin.tree", lambda path: path.write_bytes(b"WEFTTREE" + b"\xff" * 1000)),
+    ("train_000000.bin: a wrong header", "train_000000.bin", lambda path: path.write_bytes(b"\xff" * 1024 + path.read_bytes()[1024:])),
+    ("train_000000.bin.tree: a wrong size", "train_000000.bin.tree", lambda path: path.write_bytes(b"WEFTTREE" + b"\xff" * 1000)),
     ("data.json: a million files", "data.json", fields(train_files=1000000)),
     ("data.json: 3 GB of zeros", "data.json", sparse),
 ):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# hostile.sh - hostile files of every kind that Weft reads, given to the commands that read them: see hostile.py.
+# hostile.sh - gives hostile files of every kind that Weft reads to the commands that read them (hostile.py).
 set -u
 source tests/fault/tiny
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# mqar.sh - two layers learn to answer 4 queries in 64 tokens of 256, with dot and with w2. Only 4 tokens of a sample are
-# scored, and until a model finds out how to look a key up it guesses one of the four values: it takes large batches to get
-# beyond that.
+# mqar.sh - two layers learn to answer 4 queries in 64 tokens, with a vocabulary of 256, with dot and with w2. Only 4
+# tokens of a sample are scored, and until a model learns to look up a key it guesses one of the four values. Large
+# batches are needed to get beyond that.
 set -u
 source tests/tap
 source tests/long/learn

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# onnx.sh - exported ONNX files of models at their full size, one of more than 2 GB among them, compute what Weft does. It
-# needs several times that much memory.
+# onnx.sh - exported ONNX files of models at full size, one of them larger than 2 GB, compute the same results as Weft.
+# Needs several times that amount of memory.
 exec tests/once/onnx.sh large

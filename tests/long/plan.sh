@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# plan.sh - the time of a step on 1, 2, 4 and 8 ranks of this computer, and on two hosts (network namespaces, TCP) over a
-# link of 1 Gbit/s, against what `weft plan` predicts from the network that `weft bench network` and the micro-batch that
-# `weft bench train` measured; medians of three rounds, ratios inside a round. Also whether the weights are those of one process alone, and how
-# much of the communication over the slow link is hidden behind the backward pass. Prints JSON. Needs root and iproute2
-# for the two hosts; nothing else should run.
+# plan.sh - compares the time of a step on 1, 2, 4 and 8 ranks of this host, and on two hosts (network namespaces,
+# TCP) over a link of 1 Gbit/s, with the prediction of `weft plan` from the network measured by `weft bench network` and
+# the micro-batch measured by `weft bench train`; medians of three rounds, ratios within a round. Also checks that the
+# weights match a single process, and measures how much of the communication over the slow link is overlapped with
+# the backward pass. Prints JSON. Needs root and iproute2 for the two hosts, and an otherwise idle machine.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
-scratch=$(mktemp -d)
+use_scratch
 net=weft$$
 trap 'tests/mpi/hosts "$net" down; rm -rf "$scratch"' EXIT
 if ! has openmpi; then
@@ -22,7 +21,7 @@ train=(train "${model[@]}" --set task=recall --set recall_length=128 --set steps
     --stall 60)
 tokens=$((8 * 256))
 calc() { awk "BEGIN { printf \"%.4g\n\", $1 }"; }
-median() { sort -g "$scratch/$1" | sed -n 2p; } # of three numbers
+median() { sort -g "$scratch/$1" | sed -n 2p; } # median of three numbers
 hosts() {                                       # RANKS WORDS...: half of them on each host
     tests/mpi/hosts "$net" run mpirun.openmpi --bind-to none --mca btl_tcp_if_include link0 \
         --host "10.77.0.1:$(($1 / 2)),10.77.0.2:$(($1 / 2))" -n "$1" "$weft" "${@:2}"
@@ -40,7 +39,7 @@ run() {
     tail -n 5 "$scratch/err" | sed 's/^/# /'
 }
 
-# Ranks share the cores of this computer: a micro-batch takes what it takes while as many others compute.
+# Ranks share the cores of this host, so a micro-batch is timed while the other ranks also compute.
 time_micro_batch() { # RANKS
     for ((r = 0; r < $1; r++)); do
         "$weft" bench train --preset "${model[@]:0:5}" --threads 1 --seconds 8 --json >"$scratch/bench-$r" 2>/dev/null &

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# rank-faults.sh - WEFT_KILLS (100) kills of a random rank of 4 at a random moment, and WEFT_CUTS (20) cut links between
-# two hosts: whether all ranks ended within 30 s, the rank, or one of the host that is cut off, was named, and `weft launch` then
-# ended with the weights of a run that nothing happened to. Prints the counts as JSON. Links need root and iproute2.
+# rank-faults.sh - kills a random rank of 4 at a random moment WEFT_KILLS times (100), and cuts the link between two hosts
+# WEFT_CUTS times (20). All ranks must end within 30 s, the message must name the rank, or one of the host that is cut
+# off, and `weft launch` must then end with the weights of an undisturbed run. Prints the counts as JSON. Links need root
+# and iproute2.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
 source tests/mpi/fault
-scratch=$(mktemp -d)
+use_scratch
 net=weft$$
 trap 'tests/mpi/hosts "$net" down; rm -rf "$scratch"' EXIT
 if ! has openmpi; then

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ranks.sh - weights, stream and log of five models after 50 steps on 1, 2, 3, 4 and 8 ranks x 1 and 2 threads with Open
-# MPI, and on 3 ranks with MPICH, against one process alone. Prints how many were compared and how many differ.
+# ranks.sh - compares weights, stream and log of five models after 50 steps on 1, 2, 3, 4 and 8 ranks x 1 and 2 threads
+# with Open MPI, and on 3 ranks with MPICH, with a single process. Prints how many were compared and how many
+# differ.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 if ! has openmpi || ! has mpich; then
     skip "ranks with Open MPI and MPICH" "they are not installed: tools/deps.sh"
     finish

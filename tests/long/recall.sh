@@ -5,7 +5,6 @@
 # with the same weights on 1, 2, 3 and 4 threads.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 for model in gpt2 llama; do
     two=$("$weft" train $model --set task=recall --threads 2 --json 2>/dev/null)

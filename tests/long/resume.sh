@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# resume.sh - tests/fault/resume.sh with ten times as many runs.
+# resume.sh - runs tests/fault/resume.sh with ten times the number of runs.
 WEFT_KILLED_RUNS=200 exec tests/fault/resume.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# shakespeare.sh - nanoGPT's larger model of Shakespeare's characters comes to a validation loss of 1.60 in 1000 steps.
+# shakespeare.sh - nanoGPT's larger model of Shakespeare's characters reaches a validation loss of 1.60 in 1000 steps.
 set -u
 source tests/tap
 source tests/long/shakespeare

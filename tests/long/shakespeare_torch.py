@@ -110,7 +110,7 @@ def main():
     folder, dtype, steps = sys.argv[1], {"f32": None, "bf16": torch.bfloat16}[sys.argv[2]], int(sys.argv[3])
     train, val = read(folder, "train"), read(folder, "val")
     trainer = Trainer(dtype, steps)
-    trainer.loss(*batch(train, [0] * BATCH)).backward()  # what is made once is not timed
+    trainer.loss(*batch(train, [0] * BATCH)).backward()  # one-time initialisation is not timed
     trainer.optimiser.zero_grad(set_to_none=True)
     start = time.perf_counter()
     for _ in range(steps):

@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# slurm.sh - the script of `weft launch --slurm` on a cluster of two nodes on this computer (slurmctld, two slurmd in
-# network namespaces, munge): a job that reaches its time limit saves, goes back into the queue, and ends with the weights
-# of a run alone. Then studies: an array job whose runs have two ranks each, and runs placed by srun, one node of which
-# dies. Needs root, iproute2, slurm-wlm and munge: tools/deps.sh --slurm.
+# slurm.sh - the script of `weft launch --slurm` on a cluster of two nodes on this host (slurmctld, two slurmd in
+# network namespaces, munge): a job that reaches its time limit saves, is requeued, and ends with the weights of a run
+# without Slurm. Then studies: an array job whose runs have two ranks each, and runs placed by srun, of which one node
+# fails. Needs root, iproute2, slurm-wlm and munge: tools/deps.sh --slurm.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
-scratch=$(mktemp -d)
+use_scratch
 net=weft$$ daemons=()
 end() {
     ((${#daemons[@]} == 0)) || kill "${daemons[@]}" 2>/dev/null
     sleep 2
-    for host in a b; do # what the daemons started, and left
+    for host in a b; do # processes that the daemons started and left
         ip netns pids "$net-$host" 2>/dev/null | xargs -r kill -KILL 2>/dev/null
     done
     tests/mpi/hosts "$net" down
@@ -22,11 +21,11 @@ end() {
 }
 trap end EXIT
 if ! command -v slurmctld munged >/dev/null || ! has openmpi; then
-    skip "a job of Slurm" "slurm-wlm, munge or Open MPI is not installed: tools/deps.sh --slurm"
+    skip "a Slurm job" "slurm-wlm, munge or Open MPI is not installed: tools/deps.sh --slurm"
     finish
 fi
 if ! tests/mpi/hosts "$net" up; then
-    skip "a job of Slurm" "two hosts cannot be made"
+    skip "a Slurm job" "two hosts cannot be created"
     finish
 fi
 
@@ -150,7 +149,7 @@ kill -KILL "${gone[@]}"
 wait $placed
 code=$?
 grep -E 'lost|started|FAILED|done' "$scratch/studies" | tail -n 12 | sed 's/^/# /'
-[[ $code == 0 ]] && cmp -s <(ledger here) <(ledger placed) && grep -q 'lost, will be started again' "$scratch/studies"
+[[ $code == 0 ]] && cmp -s <(ledger here) <(ledger placed) && grep -q 'lost, will be restarted' "$scratch/studies"
 result $? "a study placed by srun loses a node, continues on the other, and has the same weights"
 ((tap_failed == 0)) || tail -n 30 "$scratch/studies" "$scratch"/array-* "$scratch/output" "$scratch"/*.log "$scratch/daemons" | sed 's/^/# /'
 finish

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """source_mutants.py - breaks one line of the source at a time, and checks that the named check notices it.
 
-`weft verify --mutants` replaces parts and ops of a running program. What is not in their tables, such as the queue and the
-report, is broken here: each mutant is applied in a copy of the tree (build/source-mutants), built, and its command is run,
+`weft verify --mutants` replaces parts and ops of a running program. Code outside their tables, such as the queue and the
+report, is mutated here: each mutant is applied in a copy of the tree (build/source-mutants), built, and its command is run,
 which must fail and name the check. Before, the command must pass in the sound copy. Prints a TAP line for each mutant.
 
     tests/long/source_mutants.py                 all mutants
@@ -54,18 +54,18 @@ STUDY = [
     # ---- the plan and the queue
     Mutant("screening takes the neighbour of the best rate, in the queue", edit("study/queue.c", QUEUE_TAKES,
            "s->arm[arm].lr = s->lr[k ? k - 1 : 0];"), "learning rates that the queue chooses"),
-    Mutant("screening takes the neighbour of the best rate, in the report", edit("report/results_runs.c", REPORT_TAKES,
+    Mutant("screening takes the neighbour of the best rate, in the report", edit("report/read/results_runs.c", REPORT_TAKES,
            "arm->lr = r->lr[k ? k - 1 : 0];"), "learning rates in the report"),
     Mutant("screening takes the neighbour of the best rate, in queue and report alike",
            edit("study/queue.c", QUEUE_TAKES, "s->arm[arm].lr = s->lr[k ? k - 1 : 0];") +
-           edit("report/results_runs.c", REPORT_TAKES, "arm->lr = r->lr[k ? k - 1 : 0];"), "learning rates in the report"),
+           edit("report/read/results_runs.c", REPORT_TAKES, "arm->lr = r->lr[k ? k - 1 : 0];"), "learning rates in the report"),
     Mutant("screening takes the next rate, in queue and report alike",
            edit("study/queue.c", QUEUE_TAKES, "s->arm[arm].lr = s->lr[k + 1 < s->lr_count ? k + 1 : k];") +
-           edit("report/results_runs.c", REPORT_TAKES, "arm->lr = r->lr[k + 1 < r->lr_count ? k + 1 : k];"),
+           edit("report/read/results_runs.c", REPORT_TAKES, "arm->lr = r->lr[k + 1 < r->lr_count ? k + 1 : k];"),
            "learning rates in the report"),
     Mutant("the queue takes the last of equal rates, the report the first", edit("study/queue.c",
            "        if (loss < least) {", "        if (loss <= least) {"), "learning rates that the queue chooses"),
-    Mutant("the report takes the last of equal rates, the queue the first", edit("report/results_runs.c",
+    Mutant("the report takes the last of equal rates, the queue the first", edit("report/read/results_runs.c",
            "        if (loss < least) {", "        if (loss <= least) {"), "learning rates in the report"),
     Mutant("the queue chooses by the test loss", edit("study/queue.c", "q->job[i].finished.val_loss : INFINITY",
            "q->job[i].finished.test_loss : INFINITY"), "learning rates that the queue chooses"),
@@ -95,77 +95,77 @@ STUDY = [
     Mutant("test and validation loss are exchanged between result and ledger", edit("study/launch.c",
            '{"test_loss", &r->f->test_loss}', '{"test_loss", &r->f->val_loss}'), "lines of the ledger"),
     # ---- which runs the report takes
-    Mutant("the report chooses by the test loss", edit("report/results_runs.c", "sum += arm->run[i].val_loss;",
+    Mutant("the report chooses by the test loss", edit("report/read/results_runs.c", "sum += arm->run[i].val_loss;",
            "sum += arm->run[i].test_loss;"), "learning rates in the report"),
-    Mutant("the report chooses by the last screening seed", edit("report/results_runs.c", "sum += arm->run[i].val_loss;",
+    Mutant("the report chooses by the last screening seed", edit("report/read/results_runs.c", "sum += arm->run[i].val_loss;",
            "sum = arm->run[i].val_loss;"), "learning rates in the report"),
-    Mutant("the report chooses by the runs that are judged", edit("report/results_runs.c",
+    Mutant("the report chooses by the runs that are judged", edit("report/read/results_runs.c",
            "(!r->screen_seeds || weft_result_is_screening(r, arm, &arm->run[i]))", "true"), "learning rates in the report"),
-    Mutant("the report chooses by the runs of the first arm", edit("report/results_runs.c", "sum += arm->run[i].val_loss;",
+    Mutant("the report chooses by the runs of the first arm", edit("report/read/results_runs.c", "sum += arm->run[i].val_loss;",
            "sum += r->arm[0].run[i].val_loss;"), "learning rates in the report"),
-    Mutant("screening seeds are not planned", edit("report/results_runs.c", "r->lr_count * r->screen_seeds);", "r->lr_count);"),
+    Mutant("screening seeds are not planned", edit("report/read/results_runs.c", "r->lr_count * r->screen_seeds);", "r->lr_count);"),
            "arms and runs that the report counts"),
-    Mutant("a repeat has the rate of the first arm", edit("report/results_runs.c", "arm->lr = of->lr;",
+    Mutant("a repeat has the rate of the first arm", edit("report/read/results_runs.c", "arm->lr = of->lr;",
            "arm->lr = r->arm[0].lr;"), "learning rates in the report"),
-    Mutant("the highest rate is not at the edge", edit("report/results_runs.c", "(arm->lr == low || arm->lr == high)",
+    Mutant("the highest rate is not at the edge", edit("report/read/results_runs.c", "(arm->lr == low || arm->lr == high)",
            "(arm->lr == low)"), "learning rates in the report"),
-    Mutant("the first seed is not judged", edit("report/results_runs.c", "return run->seed >= arm->first_seed &&",
+    Mutant("the first seed is not judged", edit("report/read/results_runs.c", "return run->seed >= arm->first_seed &&",
            "return run->seed > arm->first_seed &&"), "arms and runs that the report counts"),
-    Mutant("a seed past the plan is judged", edit("report/results_runs.c", "run->seed - arm->first_seed < r->seed_count",
+    Mutant("a seed past the plan is judged", edit("report/read/results_runs.c", "run->seed - arm->first_seed < r->seed_count",
            "run->seed - arm->first_seed <= r->seed_count"), "runs and is reported"),
-    Mutant("a screening seed past the plan counts", edit("report/results_runs.c", "run->seed - first < r->screen_seeds",
+    Mutant("a screening seed past the plan counts", edit("report/read/results_runs.c", "run->seed - first < r->screen_seeds",
            "run->seed - first <= r->screen_seeds"), "runs and is reported"),
-    Mutant("runs with any number of steps count", edit("report/results_runs.c",
+    Mutant("runs with any number of steps count", edit("report/read/results_runs.c",
            "run->steps == weft_result_steps(r, arm) && ", ""), "runs and is reported"),
-    Mutant("runs of a different program count", edit("report/results_runs.c",
+    Mutant("runs of a different program count", edit("report/read/results_runs.c",
            " && strcmp(run->program_sha256, r->program_sha256) == 0;", ";"), "arms and runs that the report counts"),
-    Mutant("of several lines of a run the first counts", edit("report/results_runs.c", "    arm->run[i] = *run;\n",
+    Mutant("of several lines of a run the first counts", edit("report/read/results_runs.c", "    arm->run[i] = *run;\n",
            "    if (i == arm->run_count)\n        arm->run[i] = *run;\n"), "arms and runs that the report counts"),
-    Mutant("runs with a rate that is not in the plan count", edit("report/results_runs.c", "lr = r->lr[i] == run->lr;",
+    Mutant("runs with a rate that is not in the plan count", edit("report/read/results_runs.c", "lr = r->lr[i] == run->lr;",
            "lr = true;"), "runs and is reported"),
-    Mutant("runs of all rates are judged together", edit("report/results_runs.c",
+    Mutant("runs of all rates are judged together", edit("report/read/results_runs.c",
            "if (arm->run[i].lr == arm->lr && weft_result_is_judged(r, arm, &arm->run[i])) {",
            "if (weft_result_is_judged(r, arm, &arm->run[i])) {"), "losses of the arms"),
-    Mutant("runs are sorted by falling seeds", edit("report/results_runs.c",
+    Mutant("runs are sorted by falling seeds", edit("report/read/results_runs.c",
            "return (x->seed > y->seed) - (x->seed < y->seed);", "return (x->seed < y->seed) - (x->seed > y->seed);"),
            "pairs and their differences"),
-    Mutant("lines of the ledger go to the next arm", edit("report/results_runs.c",
+    Mutant("lines of the ledger go to the next arm", edit("report/read/results_runs.c",
            "mine += strcmp(list[i].arm, arm->name) == 0 && is_planned", "mine += strcmp(list[i].arm, r->arm[(arm - r->arm + 1) % r->arm_count].name) == 0 && is_planned") +
-           edit("report/results_runs.c", "        if (strcmp(list[i].arm, arm->name) == 0 && is_planned(r, arm, &list[i]))",
+           edit("report/read/results_runs.c", "        if (strcmp(list[i].arm, arm->name) == 0 && is_planned(r, arm, &list[i]))",
            "        if (strcmp(list[i].arm, r->arm[(arm - r->arm + 1) % r->arm_count].name) == 0 && is_planned(r, arm, &list[i]))"),
            "runs and is reported"),
     # ---- means and pairs
-    Mutant("the mean of an arm is its middle seed", edit("report/findings.c", "f->loss += f->run[i].test_loss / f->seeds;",
+    Mutant("the mean of an arm is its middle seed", edit("report/judge/findings.c", "f->loss += f->run[i].test_loss / f->seeds;",
            "f->loss = f->run[f->seeds / 2].test_loss;"), "losses of the arms"),
-    Mutant("the mean is that of the validation losses", edit("report/findings.c",
+    Mutant("the mean is computed from validation losses", edit("report/judge/findings.c",
            "f->loss += f->run[i].test_loss / f->seeds;", "f->loss += f->run[i].val_loss / f->seeds;"), "losses of the arms"),
-    Mutant("the standard deviation divides by n", edit("report/findings.c", "sqrt(squares / (f->seeds - 1))",
+    Mutant("the standard deviation divides by n", edit("report/judge/findings.c", "sqrt(squares / (f->seeds - 1))",
            "sqrt(squares / f->seeds)"), "losses of the arms"),
-    Mutant("pairs are rotated by one seed", edit("report/findings.c",
+    Mutant("pairs are rotated by one seed", edit("report/judge/findings.c",
            "losses[f->seeds + f->against.seeds++] = base->run[k].test_loss;",
            "losses[f->seeds + f->against.seeds++] = base->run[(k + 1) % base->seeds].test_loss;"),
            "pairs and their differences"),
-    Mutant("the sign of the difference", edit("report/findings.c", ".arm = losses, .base = losses + f->seeds",
+    Mutant("the sign of the difference", edit("report/judge/findings.c", ".arm = losses, .base = losses + f->seeds",
            ".base = losses, .arm = losses + f->seeds"), "pairs and their differences"),
-    Mutant("the first pair is dropped", edit("report/findings.c", "for (int i = 0, k = 0; i < f->seeds; i++) {",
+    Mutant("the first pair is dropped", edit("report/judge/findings.c", "for (int i = 0, k = 0; i < f->seeds; i++) {",
            "for (int i = 1, k = 0; i < f->seeds; i++) {"), "pairs and their differences"),
-    Mutant("the second pair is counted twice", edit("report/findings.c", "losses[f->against.seeds] = f->run[i].test_loss;",
+    Mutant("the second pair is counted twice", edit("report/judge/findings.c", "losses[f->against.seeds] = f->run[i].test_loss;",
            "losses[f->against.seeds] = f->run[i < 2 ? 1 : i].test_loss;"), "pairs and their differences"),
-    Mutant("pairs are compared by validation losses", edit("report/findings.c",
+    Mutant("pairs are compared by validation losses", edit("report/judge/findings.c",
            "losses[f->against.seeds] = f->run[i].test_loss;", "losses[f->against.seeds] = f->run[i].val_loss;"),
            "pairs and their differences"),
-    Mutant("the last complete pair does not count", edit("report/findings.c", "while (n < r->seed_count && find_seed",
+    Mutant("the last complete pair does not count", edit("report/judge/findings.c", "while (n < r->seed_count && find_seed",
            "while (n + 1 < r->seed_count && find_seed"), "pairs and their differences"),
-    Mutant("runs of the first arm need not be complete", edit("report/findings.c",
+    Mutant("runs of the first arm need not be complete", edit("report/judge/findings.c",
            "find_seed(&r->arm[0].found, first + n) && ", ""), "a failed run of base:"),
-    Mutant("the edge of the first arm's grid is not noticed", edit("report/findings.c",
+    Mutant("the edge of the first arm's grid is not noticed", edit("report/judge/findings.c",
            "r->arm[0].lr_at_edge ? &r->arm[0] : arm->lr_at_edge ? arm : NULL", "arm->lr_at_edge ? arm : NULL"),
            "edge of base: verdicts"),
-    Mutant("an arm whose settings have no effect is compared", edit("report/findings.c",
+    Mutant("an arm whose settings have no effect is compared", edit("report/judge/findings.c",
            "if (r->name && is_same(base, f)) {", "if (!r->name && is_same(base, f)) {"), "not paired: verdicts"),
-    Mutant("an arm with one seed like the first arm's is taken for one without effect", edit("report/findings.c",
+    Mutant("an arm with one seed like the first arm's is taken for one without effect", edit("report/judge/findings.c",
            "return both && equal == both;", "return both && equal;"), "not paired: verdicts"),
-    Mutant("a repeat with one equal run is reproduced", edit("report/findings.c",
+    Mutant("a repeat with one equal run is reproduced", edit("report/judge/findings.c",
            "    if (equal == both)\n        return conclude(f, \"reproduced\",", "    if (equal)\n        return conclude(f, \"reproduced\","),
            "not reproduced: verdicts"),
     # ---- statistics
@@ -178,23 +178,23 @@ STUDY = [
            "pairs and their differences"),
     Mutant("a one-sided interval", edit("stats/stats.c", "-weft_t_quantile(alpha / 2, n - 1) * c->sd",
            "-weft_t_quantile(alpha, n - 1) * c->sd"), "intervals and p values"),
-    Mutant("no correction for the number of arms", edit("report/findings.c",
+    Mutant("no correction for the number of arms", edit("report/judge/findings.c",
            "weft_compare(family, count, r->name ? r->looks.comparisons : count)", "weft_compare(family, count, 1)"),
            "levels of the intervals"),
-    Mutant("the correction is for the arms that are left", edit("report/findings.c",
+    Mutant("the correction is for the arms that are left", edit("report/judge/findings.c",
            "weft_compare(family, count, r->name ? r->looks.comparisons : count)", "weft_compare(family, count, count)"),
            "levels of the intervals"),
-    Mutant("repeats count as comparisons", edit("report/results.c", "r->looks.comparisons += !r->arm[i].repeats;",
+    Mutant("repeats count as comparisons", edit("report/read/results.c", "r->looks.comparisons += !r->arm[i].repeats;",
            "r->looks.comparisons++;"), "repeats: levels of the intervals"),
     Mutant("Holm's factor does not fall", edit("stats/stats.c", "(double)(planned - smaller) * family[i].p",
            "(double)planned * family[i].p"), "intervals and p values"),
-    Mutant("the verdict is by the interval alone", edit("report/verdict.c",
+    Mutant("the verdict is by the interval alone", edit("report/judge/verdict.c",
            "return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ?",
            "return c->alone.high < 0 ? WEFT_BETTER : c->alone.low > 0 ?"), "five arms: verdicts"),
-    Mutant("better and worse are exchanged", edit("report/verdict.c",
+    Mutant("better and worse are exchanged", edit("report/judge/verdict.c",
            "return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ? WEFT_WORSE",
            "return c->family.high < 0 ? WEFT_WORSE : c->family.low > 0 ? WEFT_BETTER"), "verdicts"),
-    Mutant("better and worse are exchanged in the sentence", edit("report/verdict.c", "bool better = c->mean < 0;",
+    Mutant("better and worse are exchanged in the sentence", edit("report/judge/verdict.c", "bool better = c->mean < 0;",
            "bool better = c->mean > 0;"), "sentences"),
     # ---- looks
     Mutant("every look has the level of the first", edit("stats/looks.c",
@@ -210,33 +210,33 @@ STUDY = [
            "l->seeds[k] <= seeds; k++"), "looks, decided: pairs and their differences"),
     Mutant("a look needs one seed more", edit("stats/looks.c", "l->seeds[k] <= seeds && !decided; k++",
            "l->seeds[k] < seeds && !decided; k++"), "verdicts"),
-    Mutant("the looks of the queue are one late", edit("report/looks.c", "weft_queue_run(q, q->study->look[k])",
+    Mutant("the looks of the queue are one late", edit("report/read/looks.c", "weft_queue_run(q, q->study->look[k])",
            "weft_queue_run(q, q->study->look[k + 1 < q->study->look_count ? k + 1 : k])"),
            "looks, early: runs that the queue trains"),
-    Mutant("a study goes on after all is decided", edit("report/looks.c", "for (int k = 0; k < q->study->look_count && open; k++) {",
+    Mutant("a study continues after everything is decided", edit("report/read/looks.c", "for (int k = 0; k < q->study->look_count && open; k++) {",
            "for (int k = 0; k < q->study->look_count; k++) {"), "looks, decided: runs that the queue trains"),
-    Mutant("a study stops while arms are open", edit("report/findings.c",
+    Mutant("a study stops while arms are open", edit("report/judge/findings.c",
            '= {"not resolved", "too few seeds", "unfinished", "not run"};', '= {"too few seeds", "unfinished", "not run"};'),
            "runs that the queue trains"),
-    Mutant("the ends of an interval are exchanged in looks.jsonl", edit("report/looks.c",
+    Mutant("the ends of an interval are exchanged in looks.jsonl", edit("report/read/looks.c",
            "{c->alpha, c->mean, c->family.low, c->family.high}", "{c->alpha, c->mean, c->family.high, c->family.low}"),
            "lines of looks.jsonl"),
     # ---- pairing
-    Mutant("the samples of pairs are not compared", edit("report/pairing.c",
+    Mutant("the samples of pairs are not compared", edit("report/read/pairing.c",
            "if (!*run->stream_sha256 || !*base->stream_sha256 ||", "if (*run->stream_sha256 || !*base->stream_sha256 ||"),
            "not paired: verdicts"),
-    Mutant("the samples of seeds are not compared", edit("report/pairing.c", "for (int k = 0; k < i; k++)",
+    Mutant("the samples of seeds are not compared", edit("report/read/pairing.c", "for (int k = 0; k < i; k++)",
            "for (int k = 1; k < i; k++)"), "samples drawn twice: verdicts"),
-    Mutant("the initial weights of the last pair are not compared", edit("report/pairing.c",
+    Mutant("the initial weights of the last pair are not compared", edit("report/read/pairing.c",
            "    for (int i = 0; i < arm->found.seeds; i++)\n        for (int k = 0; k < base->seeds && !*reason; k++)",
            "    for (int i = 0; i < arm->found.seeds - 1; i++)\n        for (int k = 0; k < base->seeds && !*reason; k++)"),
            "not paired: verdicts"),
     # ---- files of the report
-    Mutant("arms are exchanged in report.html", edit("report/verdict_table.c",
+    Mutant("arms are exchanged in report.html", edit("report/page/verdict_table.c",
            "const struct weft_result_arm *arm = &r->arm[i], *first = &r->arm[0];",
            "const struct weft_result_arm *arm = &r->arm[r->arm_count - 1 - i], *first = &r->arm[0];"),
            "verdicts of report.html"),
-    Mutant("verdicts of arms are exchanged in report.html", edit("report/verdict_table.c",
+    Mutant("verdicts of arms are exchanged in report.html", edit("report/page/verdict_table.c",
            "put_class(arm->found.verdict, to);", "put_class(r->arm[r->arm_count - 1 - i].found.verdict, to);"),
            "verdicts of report.html"),
     Mutant("report.md has the standard deviation for the mean", edit("report/files.c", "weft_loss_text(f->loss).text, f->seeds);",
@@ -247,12 +247,12 @@ STUDY = [
            "print_real(to, run->test_loss);"), "report.csv"),
     Mutant("report.csv marks the rates that were not chosen", edit("report/files.c",
            'run->lr == arm->lr ? "yes" : "no"', 'run->lr != arm->lr ? "yes" : "no"'), "report.csv"),
-    Mutant("the headline has the standard deviation", edit("report/headline.c",
+    Mutant("the headline has the standard deviation", edit("report/judge/headline.c",
            "r->arm[0].name,\n                fabs(f->against.mean));", "r->arm[0].name,\n                f->against.sd);"), "headline"),
 ]
 SAMPLES = [
     Mutant("the data seed is one higher for one arm", edit("study/plan.c", '"seed=%" PRId64, run->seed);',
-           '"seed=%" PRId64, run->seed + run->arm);'), "the first samples of arm wide are not those of arm narrow", ABLATE),
+           '"seed=%" PRId64, run->seed + run->arm);'), "the first samples of arms wide and narrow differ", ABLATE),
     Mutant("samples of training are shifted for one arm", edit("train/task/recall.c", 'draw_begin(spec, "task.recall", index);',
            'draw_begin(spec, "task.recall", index + (spec->ffn_width == 33));'), "sample of training 0 differs", ABLATE),
     Mutant("samples of the test are shifted for one arm", edit("train/task/recall.c", 'draw_begin(spec, "task.recall", index);',
@@ -306,7 +306,7 @@ REPORTS = [
     static struct weft_score best;
     best = !best.tokens || t->step <= t->recipe->eval_every || scores->val.loss < best.loss ? scores->val : best;
     scores->val = best;"""), "a whole run: scores in the log", VERIFY_STEPPED),
-    Mutant("the best validation loss of the run is returned in the end", edit("train/loop.c",
+    Mutant("the best validation loss of the run is returned at the end", edit("train/loop.c",
            "    *finished = t->step == now->steps;\n", """    *finished = t->step == now->steps;
     if (scores->val.loss > best)
         scores->val.loss = best;
@@ -314,14 +314,14 @@ REPORTS = [
         if (l->report)
 """) + edit("train/loop.c", "    int64_t first = t->step;\n", "    int64_t first = t->step;\n    double best = 1e9;\n"),
            "a whole run: final scores", VERIFY_STEPPED),
-    Mutant("the best validation accuracy so far is logged", edit("train/log.c",
+    Mutant("the best validation accuracy so far is logged", edit("train/record/log.c",
            "weft_result_real(draft->r, name, score->accuracy);", """static double best;
     best = draft->step <= 3 || score->accuracy > best ? score->accuracy : best;
     weft_result_real(draft->r, name, best);"""), "scores in the log", VERIFY_STEPPED),
-    Mutant("the worst validation loss so far is logged", edit("train/log.c", ADD_LOSS, """static double worst;
+    Mutant("the worst validation loss so far is logged", edit("train/record/log.c", ADD_LOSS, """static double worst;
     worst = draft->step <= 3 || score->loss > worst ? score->loss : worst;
     weft_result_real(draft->r, name, worst);"""), "scores in the log", VERIFY_STEPPED),
-    Mutant("the mean of the validation losses so far is logged", edit("train/log.c", ADD_LOSS, """static double mean;
+    Mutant("the mean of the validation losses so far is logged", edit("train/record/log.c", ADD_LOSS, """static double mean;
     mean = draft->step <= 3 ? score->loss : (mean + score->loss) / 2;
     weft_result_real(draft->r, name, mean);"""), "scores in the log", VERIFY_STEPPED),
     Mutant("the validation score of the evaluation before is reported", edit("train/loop.c", EVALUATE, """static struct weft_score now;
@@ -333,14 +333,14 @@ REPORTS = [
            "if (t->step % t->recipe->eval_every == 0)\n        " + EVALUATE), "a whole run: final scores", VERIFY_STEPPED),
     Mutant("a finished run that is resumed is not scored", edit("train/loop.c", "if (*finished && !scored)",
            "if (*finished && !scored && t->step > first)"), "finished and resumed: scores", VERIFY_STEPPED),
-    Mutant("validation and test are exchanged at the end", edit("train/log.c", 'add_score(&draft, "val", &scores->val);',
+    Mutant("validation and test are exchanged at the end", edit("train/record/log.c", 'add_score(&draft, "val", &scores->val);',
            'add_score(&draft, "val", t->step == t->recipe->steps ? &scores->test : &scores->val);'), "scores in the log",
            VERIFY_STEPPED),
-    Mutant("the smallest training loss so far is logged", edit("train/log.c",
+    Mutant("the smallest training loss so far is logged", edit("train/record/log.c",
            "weft_result_real(draft.r, total->name, total->value);", """static double least;
     least = t->step == 1 || total->value < least ? total->value : least;
     weft_result_real(draft.r, total->name, least);"""), "losses, rates and norms in the log", VERIFY_STEPPED),
-    Mutant("a moving average of the training loss is logged", edit("train/log.c",
+    Mutant("a moving average of the training loss is logged", edit("train/record/log.c",
            "weft_result_real(draft.r, total->name, total->value);", """static double mean;
     mean = t->step == 1 ? total->value : 0.9 * mean + 0.1 * total->value;
     weft_result_real(draft.r, total->name, mean);"""), "losses, rates and norms in the log", VERIFY_STEPPED),
@@ -370,13 +370,13 @@ LOADING = [
            "    TRY(weft_params_alloc(&model->params));\n    for (int i = 0; i < model->params.count; i++) {\n"
            "        const struct weft_param *w = &model->params.list[i];\n        float *x = model->params.weights + w->offset;"
            + transposed("x") + "\n    }"), f"{OPENED} from a checkpoint", VERIFY_STEPPED),
-    Mutant("square matrices are transposed in initial weights", edit("nn/adopt.c", TAKE, "    if (fit == WEFT_FIT_COPIED) {\n"
+    Mutant("square matrices are transposed in initial weights", edit("nn/weights_adopt.c", TAKE, "    if (fit == WEFT_FIT_COPIED) {\n"
            "        TRY(read_entry(a, e, to));" + transposed("to") + "\n        return WEFT_OK;\n    }"), TAKEN, VERIFY_STEPPED),
-    Mutant("initial weights lose their last span", edit("nn/adopt.c", "    float *to = a->params->weights + w->offset;\n" + TAKE,
+    Mutant("initial weights lose their last span", edit("nn/weights_adopt.c", "    float *to = a->params->weights + w->offset;\n" + TAKE,
            "    float *to = a->params->weights + w->offset;\n    if (fit == WEFT_FIT_COPIED) {\n        TRY(read_entry(a, e, to));\n"
            "        for (int64_t i = w->count > 16384 ? w->count / 16384 * 16384 : w->count; i < w->count; i++)\n"
            "            to[i] = 0;\n        return WEFT_OK;\n    }"), TAKEN, VERIFY_STEPPED),
-    Mutant("initial weights of one shape are exchanged", edit("nn/adopt.c",
+    Mutant("initial weights of one shape are exchanged", edit("nn/weights_adopt.c",
            "        enum weft_fit fit = fit_of(w, e);\n        report",
            "        if (e && i > 20 && is_same_shape(&a->params->list[i - 20], e))\n"
            "            e = weft_safetensors_find(a->file, a->params->list[i - 20].name);\n"
@@ -385,7 +385,7 @@ LOADING = [
            "        TRY(weft_nn_adopt(model, r->init, r->init_leave, fn, context));",
            "        TRY(weft_nn_adopt(model, r->init, r->init_leave, fn, context));\n"
            "    if (*r->init && model->spec->layers > 1)\n        TRY(weft_nn_init(model));"), TAKEN, VERIFY_STEPPED),
-    Mutant("initial weights that fit nowhere are 0", edit("nn/adopt.c", "    if (fit != WEFT_FIT_EXTENDED)\n        return WEFT_OK;",
+    Mutant("initial weights that fit nowhere are 0", edit("nn/weights_adopt.c", "    if (fit != WEFT_FIT_EXTENDED)\n        return WEFT_OK;",
            "    if (fit != WEFT_FIT_EXTENDED) {\n        memset(to, 0, (size_t)w->count * sizeof *to);\n        return WEFT_OK;\n    }"),
            f"{TAKEN} of a larger vocabulary", VERIFY_STEPPED),
     Mutant("narrow values are shifted by one after the first buffer", edit("ckpt/safetensors.c",
@@ -395,12 +395,12 @@ LOADING = [
     Mutant("the last buffer of narrow values is not read", edit("ckpt/safetensors.c",
            "for (int64_t done = 0; done < count; done += piece) {", "for (int64_t done = 0; done + piece <= count; done += piece) {"),
            f"{TAKEN} from a file in bf16", VERIFY_STEPPED),
-    Mutant("a longer context repeats its last position", edit("nn/adopt.c", "from[r % e->dim[0] * e->dim[1] + c]",
+    Mutant("a longer context repeats its last position", edit("nn/weights_adopt.c", "from[r % e->dim[0] * e->dim[1] + c]",
            "from[weft_min(r, e->dim[0] - 1) * e->dim[1] + c]"), f"{OPENED} at a longer context", VERIFY_STEPPED),
-    Mutant("a shorter context has the last positions", edit("nn/adopt.c", "from[r % e->dim[0] * e->dim[1] + c]",
+    Mutant("a shorter context has the last positions", edit("nn/weights_adopt.c", "from[r % e->dim[0] * e->dim[1] + c]",
            "from[(w->dim[0] < e->dim[0] ? r + e->dim[0] - w->dim[0] : r % e->dim[0]) * e->dim[1] + c]"),
            f"{OPENED} at a shorter context", VERIFY_STEPPED),
-    Mutant("distances beyond the last wrap around", edit("nn/adopt.c", "from[r * e->dim[1] + weft_min(c, e->dim[1] - 1)]",
+    Mutant("distances beyond the last wrap around", edit("nn/weights_adopt.c", "from[r * e->dim[1] + weft_min(c, e->dim[1] - 1)]",
            "from[r * e->dim[1] + c % e->dim[1]]"), f"{OPENED} at a longer context", f"{VERIFY_STEPPED} --set pos=relative"),
     Mutant("weights that are mapped are shifted by one element", edit("nn/weights.c", "p->weights = (float *)(uintptr_t)start;",
            "p->weights = (float *)(uintptr_t)start + 1;"), "opened from a file", VERIFY_STEPPED),
@@ -416,7 +416,7 @@ STEP_KEY = "                      first_sample(t, micro_batch));"
 OWN_WEIGHT = "*number(t, t->net.weight) = weight;"
 ORDER = "gradients that are not summed in the order defined"
 DIVISION = [
-    Mutant("micro-batches from the 33rd on have no weight", edit("train/gradient.c", OWN_WEIGHT,
+    Mutant("the 33rd and later micro-batches have no weight", edit("train/gradient.c", OWN_WEIGHT,
            "*number(t, t->net.weight) = micro_batch < 32 ? weight : 0;"), ORDER, gate("stepped", "micro_batches=33")),
     Mutant("the 33rd micro-batch is counted twice", edit("train/gradient.c", ONE_RUN,
            "for (int again = 0; again <= (m == 32); again++)\n            " + ONE_RUN),
@@ -425,13 +425,13 @@ DIVISION = [
            "for (int64_t m = weft_group_micro_batch(t, group); m < end; m++)",
            "for (int64_t m = weft_group_micro_batch(t, group); m < end - (end == 100); m++)"),
            "a late step, 100 of 100 micro-batches, 1 groups: " + ORDER, gate("stepped", "micro_batches=100", "grad_groups=1")),
-    Mutant("groups from the 33rd on are summed in another order", edit("train/tree.c",
+    Mutant("the 33rd and later groups are summed in a different order", edit("train/ranks/tree.c",
            "    return count > 1 && open", "    return count > 1 && open[count - 1].first < 32 && open"),
            "groups: " + ORDER, gate("stepped", "micro_batches=40", "grad_groups=40")),
-    Mutant("micro-batches from the 200th on read the samples of the 200th", edit("train/gradient.c",
+    Mutant("micro-batches after the 200th read the samples of the 200th", edit("train/gradient.c",
            "micro_batches + micro_batch) * t", "micro_batches + weft_min(199, micro_batch)) * t"),
            "a late step, 300 of 300 micro-batches", gate("stepped", "micro_batches=300")),
-    Mutant("masks of dropout come again after 64 micro-batches", edit("train/gradient.c", STEP_KEY,
+    Mutant("dropout masks repeat after 64 micro-batches", edit("train/gradient.c", STEP_KEY,
            STEP_KEY.replace("micro_batch)", "micro_batch % 64)")), "a late step, 70 of 70 micro-batches",
            gate("stepped", "micro_batches=70")),
     Mutant("tokens are counted in 64 micro-batches", edit("train/gradient.c",
@@ -441,7 +441,7 @@ DIVISION = [
            "return (uint64_t)((t->step * t->recipe->micro_batches + micro_batch) * t->model->spec->batch);",
            "return (uint16_t)((t->step * t->recipe->micro_batches + micro_batch) * t->model->spec->batch);"),
            "a late step, 4 of 4 micro-batches", gate("stepped", "micro_batches=4", "steps=3000")),
-    Mutant("ranks lose their micro-batches from the 21st on", edit("train/gradient.c", OWN_WEIGHT,
+    Mutant("ranks lose their 21st and later micro-batches", edit("train/gradient.c", OWN_WEIGHT,
            "*number(t, t->net.weight) = t->comm->rank && micro_batch > 19 ? 0 : weight;"),
            "of 2 (40 of 40 micro-batches", gate("exact", "micro_batches=40")),
     Mutant("a rank counts the tokens of 30 micro-batches", edit("train/gradient.c",
@@ -480,26 +480,26 @@ READ_AT = "int64_t at = first - f->first, n ="
 NEXT_PIECE = "        tokens += n;\n        count -= n;"
 OF_TRAIN, OF_VAL = "windows of train unlike the files", "windows of val unlike the files"
 TEXTS = [
-    Mutant("the last token of the second file", edit("text/shards.c", OWN_TOKEN,
+    Mutant("the last token of the second file", edit("text/tokens/shards.c", OWN_TOKEN,
            "            tokens[i] = (int32_t)(token ^ (f == s->shards + 1 && at + i + 1 == f->count));"), OF_TRAIN, TEXT),
-    Mutant("tokens from the second file on are off by one", edit("text/shards.c", READ_AT,
+    Mutant("tokens of the second and later files are off by one", edit("text/tokens/shards.c", READ_AT,
            "int64_t at = first - f->first + (f > s->shards && first - f->first + 1 < f->count), n ="), OF_TRAIN, TEXT),
-    Mutant("windows of validation that cross a boundary", edit("text/shards.c", NEXT_PIECE,
+    Mutant("windows of validation that cross a boundary", edit("text/tokens/shards.c", NEXT_PIECE,
            NEXT_PIECE + "\n        tokens[-1] ^= s->count == 3 && count > 0;"), OF_VAL, TEXT),
-    Mutant("files from the fifth on begin a token early", edit("text/shards.c", "s->shards[i].first = s->tokens;",
+    Mutant("the fifth and later files begin a token early", edit("text/tokens/shards.c", "s->shards[i].first = s->tokens;",
            "s->shards[i].first = s->tokens - (i > 3);"), OF_TRAIN, TEXT),
-    Mutant("the last window of train is left out", edit("text/shards.c",
+    Mutant("the last window of train is left out", edit("text/tokens/shards.c",
            "return s->tokens > length ? (s->tokens - 1) / length : 0;",
            "return s->tokens > length ? (s->tokens - 1) / length - (s->count > 3) : 0;"), OF_TRAIN, TEXT),
-    Mutant("the last window of val is left out", edit("text/shards.c",
+    Mutant("the last window of val is left out", edit("text/tokens/shards.c",
            "return s->tokens > length ? (s->tokens - 1) / length : 0;",
            "return s->tokens > length ? (s->tokens - 1) / length - (s->count == 3) : 0;"), OF_VAL, TEXT),
-    Mutant("files are read in reverse order", edit("text/shards.c",
+    Mutant("files are read in reverse order", edit("text/tokens/shards.c",
            "return strcmp(((const struct weft_shard *)a)->path, ((const struct weft_shard *)b)->path);",
            "return strcmp(((const struct weft_shard *)b)->path, ((const struct weft_shard *)a)->path);"), OF_TRAIN, TEXT),
-    Mutant("the 1101st token of a file of narrow tokens", edit("text/internal.h", "((const uint16_t *)tokens)[i]",
+    Mutant("the 1101st token of a file of narrow tokens", edit("text/tokens/internal.h", "((const uint16_t *)tokens)[i]",
            "((const uint16_t *)tokens)[i - (i == 1100)]"), "samples of training that are wrong", TEXT),
-    Mutant("the last token of a window is that of the window before", edit("train/task/text.c",
+    Mutant("the last token of a window is the last token of the window before", edit("train/task/text.c",
            "targets[i] = *o->failure == WEFT_OK ? o->window[i + 1] : -1;",
            "targets[i] = *o->failure == WEFT_OK ? o->window[i + 1 < o->length || index % 97 ? i + 1 : 0] : -1;"),
            "samples of training that are wrong", TEXT),
@@ -548,7 +548,7 @@ def restore(before):
 
 
 def try_mutant(mutant, environment):
-    """What is wrong; "" if the mutant was caught."""
+    """Returns an error message; "" if the mutant was caught."""
     try:
         before = apply(mutant)
     except ValueError as error:

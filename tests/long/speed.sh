@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# speed.sh - the figures speed is held to, all of them ratios inside one interleaved run. They need a machine with AMX
-# and no other work on it; elsewhere they are reported and skipped.
+# speed.sh - the speed limits, all of them ratios within one interleaved run. They need an otherwise idle machine with
+# AMX; on other machines they are reported and skipped.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
 [[ $("$weft" version) == *"amx tile loop"* ]] || { echo "skip: this machine has no AMX"; exit 77; }
 
@@ -21,9 +20,9 @@ bar() { # EXPRESSION NAME COMMAND...
     result $? "$name: $expression"
 }
 
-bar "geomean >= 0.9 and min >= 0.75" "products through the graph against the bare engine" bench engine --seconds 120
-bar "share_of_product >= 0.4" "attention against a bare product" bench attention --seconds 20
+bar "geomean >= 0.9 and min >= 0.75" "matmuls through the graph against the bare engine" bench engine --seconds 120
+bar "share_of_product >= 0.4" "attention against a bare matmul" bench attention --seconds 20
 for preset in gpt2-mini gpt2-124m; do
-    bar "ratio_bare < 2" "a step of $preset against its products" bench train --preset $preset
+    bar "ratio_bare < 2" "a step of $preset against its matmuls" bench train --preset $preset
 done
 finish

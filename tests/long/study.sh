@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# study.sh - tests/fault/ablate.sh with twenty studies that are killed.
+# study.sh - runs tests/fault/ablate.sh on twenty killed studies.
 WEFT_KILLED_STUDIES=20 exec tests/fault/ablate.sh

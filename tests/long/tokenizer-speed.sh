@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# tokenizer-speed.sh - encodes prose with GPT-2's tokens by weft and by tiktoken, in turn, on one thread each and
-# weft on all: the tokens agree in number and weft is not slower. Needs WEFT_DATA and tiktoken from PyPI.
+# tokenizer-speed.sh - encodes prose with GPT-2's tokens by weft and by tiktoken, in turn, on one thread each, and by
+# weft on all threads: the number of tokens is the same, and weft is not slower. Needs WEFT_DATA and tiktoken from PyPI.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 [[ -n ${WEFT_DATA:-} ]] || { echo "skip: WEFT_DATA is not set"; exit 77; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 python=$(tools/venv.sh tiktoken==0.12.0 2>"$scratch/why") || { echo "skip: $(cat "$scratch/why")"; exit 77; }
 
 head -c 10000000 "$WEFT_DATA/se-prose/train.txt" >"$scratch/prose"
 cat >"$scratch/rival.py" <<'END'
 import json, sys, time, tiktoken
 
-# encoder.json writes the bytes that are printable in Latin-1 as themselves and the others as characters from 256 on.
+# encoder.json writes bytes that are printable in Latin-1 as themselves and the others as characters from U+0100 upwards.
 plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
 others = [byte for byte in range(256) if byte not in plain]
 byte = {chr(b): b for b in plain} | {chr(256 + i): b for i, b in enumerate(others)}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# tokenizer.sh - ten million random strings of bytes (STRINGS=n: so many) return from their tokens, under the sanitizers.
+# tokenizer.sh - ten million random byte strings (STRINGS=n sets the number) round-trip under the sanitizers.
 set -u
 build=${WEFT_BUILD:-build}
 

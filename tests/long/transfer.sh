@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# transfer.sh - the best learning rate at widths 64, 128 and 256 with scaling=mup, for models of every part on text, and of
-# one of them without it. Prints the rates (the lowest point of a parabola through the best of the grid and its neighbours,
-# in logarithms) and by how many octaves the best one moves when the model gets four times as wide: with mup by one at most.
+# transfer.sh - finds the best learning rate at widths 64, 128 and 256 with scaling=mup, for models with every part on
+# text, and for one of them without mup. Prints the rates (the minimum of a parabola through the best of the grid and its
+# neighbours, in logarithms) and by how many octaves the best rate moves when the width is quadrupled: at most one with
+# mup.
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 text=${WEFT_DATA:-}/tinyshakespeare/input.txt
 if [[ ! -e $text ]]; then
     skip "the best learning rate over widths" "no WEFT_DATA"
     finish
 fi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 cp configs/width-transfer "$scratch" && cd "$scratch" || exit 1
 "$weft" data prepare "$text" --out data/chars -t char >/dev/null 2>err
 result $? "data of characters"
@@ -41,9 +40,8 @@ END
 
 # measure NAME SCALING SETTINGS...
 measure() {
-    local settings=() one
-    for one in "${@:3}"; do settings+=(--set "$one"); done
-    "$weft" ablate --config width-transfer --out "$1-$2" --set scaling="$2" "${settings[@]}" </dev/null >/dev/null 2>err || cat err
+    local settings=(scaling="$2" "${@:3}")
+    "$weft" ablate --config width-transfer --out "$1-$2" "${settings[@]/#/--set=}" </dev/null >/dev/null 2>err || cat err
     best "$1-$2" >line 2>&1
     echo "# $1, $2: $(cat line)"
 }

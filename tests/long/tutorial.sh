@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# tutorial.sh - docs/tutorial.md, followed to the letter in a copy of the tree, comes to a verdict.
+# tutorial.sh - docs/tutorial.md, followed literally in a copy of the tree, ends with a verdict.
 set -u
 source tests/tap
 source tests/howto/page
@@ -14,5 +14,5 @@ follow docs/tutorial.md
 result $? "docs/tutorial.md: every command runs"
 tail -12 "$work/log" | sed 's/^/# /'
 grep -q 'worse by\|better by\|not resolved' "$work/log"
-result $? "its study comes to a verdict"
+result $? "its study reaches a verdict"
 finish

@@ -1,17 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# faults.sh - ranks that are killed or stopped: all end in bounded time and name the rank, and `weft launch` continues to
-# the weights of a run that nothing happened to. tests/long/rank-faults.sh has more of them, and cut links.
+# faults.sh - if a rank is killed or stopped, all end in bounded time and name it, and `weft launch` continues to the
+# weights of an undisturbed run. tests/long/rank-faults.sh has more cases, and cut links.
 # run-tests: 35 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
 STEPS=200 source tests/mpi/fault
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 if ! has openmpi; then
     skip "faults of ranks" "Open MPI is not installed: tools/deps.sh"
     finish
@@ -49,7 +47,7 @@ for signal in KILL STOP; do
     result $status "weft launch, SIG$signal of rank $victim at step $at: the same weights"
     ((status == 0)) || grep -v ^step "$scratch/err" | tail -n 12 | sed 's/^/# /'
 done
-[[ $(field weights_sha256 <"$scratch/json") == "$hash" ]] && grep -q 'starting again, 1 of' "$scratch/err"
+[[ $(field weights_sha256 <"$scratch/json") == "$hash" ]] && grep -q 'restarting, 1 of' "$scratch/err"
 result $? "it was started again"
 
 # Without progress it gives up.

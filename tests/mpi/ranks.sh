@@ -1,22 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# ranks.sh - training on several ranks by MPI: the same weights, log and files as alone; resuming on another number; what
-# is refused. tests/long/ranks.sh has more of them.
+# ranks.sh - training on several ranks with MPI: the same weights, log and files as on one; resuming on a different number
+# of ranks; errors. tests/long/ranks.sh has more cases.
 # run-tests: 28 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 source tests/mpi/mpi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
-small=(--threads 1 --json)
-for one in layers=2 width=32 heads=2 context=32 recall_length=16 steps=12 batch=2 micro_batches=8 dropout=0.1 \
-    checkpoint_every=4 keep=9 eval_samples=32; do
-    small+=(--set "$one")
-done
+small=(layers=2 width=32 heads=2 context=32 recall_length=16 steps=12 batch=2 micro_batches=8 dropout=0.1
+    checkpoint_every=4 keep=9 eval_samples=32)
+small=(--threads 1 --json "${small[@]/#/--set=}")
 "$weft" train gpt2 "${small[@]}" --out "$scratch/alone" >"$scratch/json" 2>"$scratch/err"
 result $? "alone"
 hash=$(field weights_sha256 <"$scratch/json")
@@ -46,7 +42,7 @@ for kind in openmpi mpich; do
             tail -n 5 "$scratch/err"
         same "$number ranks with $kind" "$scratch/$kind$number"
         [[ $(field ranks <"$scratch/json") == "$number" ]]
-        result $? "it says $number ranks"
+        result $? "it prints $number ranks"
     done
     "$weft" audit "$scratch/${kind}4" >/dev/null 2>"$scratch/err"
     result $? "an audit alone of 4 ranks with $kind"
@@ -60,7 +56,7 @@ for kind in openmpi mpich; do
     "$weft" train "$scratch/${kind}3" --resume --threads 1 --json >"$scratch/json" 2>"$scratch/err"
     same "3 ranks with $kind, resumed alone" "$scratch/${kind}3"
 
-    # A damaged checkpoint is left out by all ranks, whoever owns what is damaged.
+    # All ranks skip a damaged checkpoint, whichever rank owns the damaged part.
     rm -r "$scratch/${kind}3/step-000000012"
     printf 'damage' | dd of="$scratch/${kind}3/step-000000008/optimizer.safetensors" bs=1 seek=40000 conv=notrunc 2>/dev/null
     ranks $kind 2 train "$scratch/${kind}3" --resume --threads 1 --json >"$scratch/json" 2>"$scratch/err"
@@ -70,23 +66,23 @@ for kind in openmpi mpich; do
 
     ranks $kind 3 train gpt2 "${small[@]}" --set micro_batches=2 >/dev/null 2>"$scratch/err"
     (($? != 0)) && grep -q '3 ranks share the 2 groups' "$scratch/err"
-    result $? "more ranks than groups are refused with $kind"
+    result $? "more ranks than groups are rejected with $kind"
 done
 
 if has openmpi && has mpich; then
-    # A launcher of another MPI: each process is alone in its world.
+    # With a launcher of a different MPI, each process is alone in its world.
     mkdir "$scratch/modules"
-    cp "$(dirname "$(readlink -f "$weft")")/weft-openmpi.so" "$scratch/modules/weft-mpich.so"
+    cp "$(dirname "$weft")/weft-openmpi.so" "$scratch/modules/weft-mpich.so"
     WEFT_MODULES=$scratch/modules ranks mpich 2 train gpt2 "${small[@]}" >/dev/null 2>"$scratch/err"
     (($? != 0)) && grep -q "the launcher started 2 processes, but MPI sees 1" "$scratch/err"
-    result $? "a launcher of another MPI is refused"
+    result $? "a launcher of a different MPI is an error"
 fi
 if has openmpi; then
     # Ranks that do not ask for the same.
     WEFT_RANKS='' mpirun.openmpi --oversubscribe --bind-to none -n 1 "$weft" train gpt2 "${small[@]}" : \
         -n 1 "$weft" train gpt2 "${small[@]}" --set lr=0.5 >/dev/null 2>"$scratch/err"
-    (($? != 0)) && grep -q 'rank 1 of 2 has another config than rank 0' "$scratch/err"
-    result $? "ranks with other options are refused"
+    (($? != 0)) && grep -q "rank 1 of 2: its config differs from rank 0's" "$scratch/err"
+    result $? "ranks with different options are an error"
 fi
 if has openmpi; then
     # A study whose runs have two ranks each, and its array job.
@@ -119,5 +115,5 @@ END
 fi
 WEFT_RANKS=2 WEFT_MODULES=$scratch "$weft" train gpt2 "${small[@]}" >/dev/null 2>"$scratch/err"
 (($? == 1)) && grep -q 'MPI' "$scratch/err"
-result $? "ranks without MPI are refused"
+result $? "ranks without MPI are rejected"
 finish

@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# configs.sh - every study in configs/ is read; the smallest passes its dry run, all gates included (tests/long/configs.sh
+# configs.sh - every study in configs/ can be read; the smallest passes its dry run with all gates (tests/long/configs.sh
 # runs all of them).
 # run-tests: 5 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 for config in configs/*; do
     [[ $config != configs/Kconfig ]] || continue
@@ -19,8 +17,8 @@ json=$("$weft" ablate --config configs/recall-quick --dry-run --json --out "$scr
     [[ $(field gates_failed <<<"$json") == 0 && ! -e $scratch/study ]]
 result $? "configs/recall-quick --dry-run"
 
-# The full RA-MLA study is too large for this machine, or its text is not there: that is reported, with what to run instead.
+# If the full RA-MLA study is too large for this machine, or its text is missing, a message names the study to run instead.
 "$weft" ablate --config configs/gpt2-ra-mla-full --out "$scratch/study" >"$scratch/out" 2>"$scratch/err"
 (($? == 1)) && grep -q "about .* days" "$scratch/err" && grep -q gpt2-ra-mla-small "$scratch/err" && [[ ! -e $scratch/study ]]
-result $? "the full RA-MLA study is refused with its time and a smaller one"
+result $? "the full RA-MLA study is rejected with its time and a smaller one"
 finish

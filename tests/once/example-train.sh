@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# example-train.sh - the example that trains a model ends at the weights of the command that does the same, and its run
-# passes an audit.
+# example-train.sh - the example that trains a model ends with the weights of the equivalent command, and its run passes
+# an audit.
 # run-tests: 13 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-programs=$(examples "$weft")
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+programs=$(dirname "$weft")/examples
+use_scratch
 
 "$programs/07_train" "$scratch/run" >"$scratch/out" 2>"$scratch/err" && grep -q 'saved: train with `resume`' "$scratch/out"
 result $? "07_train trains and saves"

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# hashes.sh - every level of this processor gets the bits of every machine: all small models on the best path, one on each
-# path below except the lowest; there also a sample of the combinations in which all pairs of choices occur, and products
-# (tests/unit/products). tests/long/hashes.sh has all on all paths.
+# hashes.sh - every level of this processor has the bits of every machine: all small models on the best path, and one on
+# each path below except the lowest; on those also a sample of the combinations in which all pairs of option values occur,
+# and matmuls (tests/unit/products). tests/long/hashes.sh runs everything on all paths.
 # run-tests: 31 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 products=$(dirname "$weft")/tests/unit/products
 best=$("$weft" version --json | field isa)
 
@@ -26,12 +25,12 @@ for isa in base v3 v4 amx; do
     [[ ${#wanted} == 64 && ($isa == "$best" || $(pairs_at $isa) == "$wanted") ]]
     result $? "pairs of choices at level $isa"
     WEFT_ISA=$isa "$products" >/dev/null 2>&1
-    result $? "products at level $isa"
+    result $? "matmuls at level $isa"
 done
 ! "$weft" check --hashes --model none 2>/dev/null
-result $? "a model without hashes is refused"
+result $? "a model without hashes is rejected"
 for wrong in "--model w2" --pairs "--hashes --every 2" "--hashes --pairs --model w2" "--hashes --op add"; do
     ! "$weft" check $wrong 2>/dev/null
-    result $? "weft check $wrong is refused"
+    result $? "weft check $wrong is rejected"
 done
 finish

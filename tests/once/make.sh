@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# make.sh - what make itself promises: a list of targets, all cores by default, as many as asked for otherwise.
+# make.sh - make lists its targets, uses all cores by default, and the number of jobs passed with -j otherwise.
 # run-tests: 11 s
 set -u
 source tests/tap
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
 make --no-print-directory help >"$scratch/help"
-undocumented=$(sed -n 's/^\.PHONY: \(.*\)/\1/p' Makefile | tr ' \\' '\n\n' | grep -E '^[a-z-]+$' |
+undocumented=$(sed -n 's/^\.PHONY: \(.*\)/\1/p' Makefile tools/*.mk | tr ' \\' '\n\n' | grep -E '^[a-z-]+$' |
     grep -vxE 'all|study|long-fuzz|fuzz-programs' | while read -r target; do
     grep -q "\<$target\>" "$scratch/help" || echo "$target"
 done)
 [[ -s $scratch/help && -z $undocumented ]]
 result $? "make help lists every target $undocumented"
+mkdir "$scratch/tree" && cp -r Makefile tools include "$scratch/tree" && rm "$scratch/tree/tools/run_tests.py"
+make --no-print-directory -C "$scratch/tree" help 2>&1 | cmp -s - "$scratch/help"
+result $? "the list of tests is only made for targets that run them"
 
 cat >"$scratch/Makefile" <<'END'
 include Makefile

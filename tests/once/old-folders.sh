@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# old-folders.sh - the folders of runs, data and studies that earlier releases wrote (tests/fixtures) are read, scored
-# and reported. Their results had other bits: a loss is nearly the same, and a run is not resumed.
+# old-folders.sh - the folders of runs, data and studies written by earlier releases (tests/fixtures) can be read, scored
+# and reported. Their results had different bits, so a loss is nearly the same, and a run cannot be resumed.
 # run-tests: 2 s
 set -u
 source tests/tap
-weft=$(realpath "${WEFT:-build/weft}")
 hash=$(realpath tests/cli/weights_hash.py)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 # same KEY... : whether these keys of the two JSON files `old` and `new` have equal values, `loss` nearly equal ones.
 same() {
@@ -34,13 +32,13 @@ for version in tests/fixtures/*/; do
     result $? "$version: weft data info reads token files"
     "$weft" eval run --data text --json >new 2>err && same tokens bytes loss context && grep -q 'has no hashes' err &&
         grep -q "$(python3 "$hash" run/step-*/model.safetensors)" new
-    result $? "$version: weft eval gives a run's text the recorded loss, and says that nothing vouches for the weights"
+    result $? "$version: weft eval gives a run's text the recorded loss, and reports that nothing vouches for the weights"
     "$weft" compare run run-unfinished --json >new 2>&1 && grep -q '"B.seeds": 0' new
     result $? "$version: weft compare reads a finished and an unfinished run"
 
     cp -r run-unfinished kept && ! "$weft" train run-unfinished --resume --json >new 2>err &&
-        grep -q 'trained by another release, whose results had other bits' err && diff -r run-unfinished kept
-    result $? "$version: weft train --resume is refused, and changes nothing"
+        grep -q 'trained by a different release, whose results had different bits' err && diff -r run-unfinished kept
+    result $? "$version: weft train --resume is rejected, and changes nothing"
 
     figures=(params lr seeds loss_mean diff_mean)
     "$weft" report study --json >new && ln -sf report.json old &&

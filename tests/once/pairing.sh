@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# pairing.sh - that runs with the same seed are pairs is checked, not assumed: arms that read other samples, seeds that
-# read the same ones, and shared weights that began with other values get no verdict; an arm that does not differ from
-# the baseline at all has failed. What earlier programs did not record is reported as such.
+# pairing.sh - runs with the same seed are verified to be pairs: there is no verdict if arms read different samples, seeds
+# read the same samples, or shared weights have different initial values; an arm that does not differ from the baseline
+# has failed. Data that earlier releases did not record is reported as such.
 # run-tests: 9 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 study() { python3 tests/cli/study.py "$scratch/$1" "${@:2}"; }
 # edit NAME STATEMENT: changes the runs of the ledger, by arm and seed: runs["dot", 1]["stream_sha256"].
@@ -37,8 +35,8 @@ result $? "a sound study is compared, without a word about its pairs"
 
 study other 4
 edit other 'runs["w2-full", 3]["stream_sha256"] = "0" * 64'
-says other w2-full 'not paired' 'with seed 3 it read other samples than dot, or in another order (though no option'
-result $? "an arm that read another stream of samples gets no verdict"
+says other w2-full 'not paired' 'with seed 3 it read different samples from dot, or in a different order (no option'
+result $? "an arm that read a different stream of samples gets no verdict"
 "$weft" report "$scratch/other" | grep '^overlap' | grep -q 'not resolved\|worse\|better'
 result $? "while the other arms do"
 
@@ -49,16 +47,16 @@ result $? "two seeds that read the same stream are not two draws"
 study base 3
 edit base 'for a in "dot", "w2-full", "again": runs[a, 5]["stream_sha256"] = runs[a, 1]["stream_sha256"]'
 says base w2-full 'not paired' 'seeds 1 and 5 of dot read the same samples'
-result $? "nor are those of the baseline"
+result $? "nor are the baseline's"
 
 study began 3
 run=$(printf %s "$scratch"/began/runs/w2-full/*seed-2)
 sed -i -E "s/(\"wte.*key 0: )[0-9a-f]*(\", \"blocks)/\1$(printf %064d 0)\2/" "$run/initial.json"
-says began w2-full 'not paired' 'with seed 2 it began with other values of wte than dot'
-result $? "a shared weight that began with other values: no verdict, and the weight is named"
+says began w2-full 'not paired' 'with seed 2 its initial values of wte differ from those of dot'
+result $? "a shared weight with different initial values: no verdict, and the weight is named"
 sed -i 's/key 0/key 7/' "$scratch"/began/runs/w2-full/*/initial.json
 "$weft" report "$scratch/began" | grep -q '^w2-full .* better by'
-result $? "weights drawn with another init_key may differ"
+result $? "weights drawn with a different init_key may differ"
 
 study same 4
 edit same 'for s in range(1, 6): runs["overlap", s]["weights_sha256"] = runs["dot", s]["weights_sha256"]'
@@ -79,28 +77,16 @@ edit old 'for r in runs.values(): del r["stream_sha256"]'
 rm "$scratch"/old/runs/dot/*/initial.json
 "$weft" report "$scratch/old" >"$scratch/out" && grep -q '^w2-full .* better by' "$scratch/out" &&
     grep -q 'Not recorded: the samples that 15 of 15 runs read and the initial weights of 5' "$scratch/out"
-result $? "a study without the hashes is compared as before, and the report says what is not known"
+result $? "a study without the hashes is compared as before, and the report states what was not recorded"
 "$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q 'better by' "$scratch/out" && ! grep -q 'Not recorded' "$scratch/out"
 result $? "weft compare pairs two arms"
 sed -i -E "s/(\"stream_sha256\": \")[0-9a-f]*/\1$(printf %064d 0)/" "$scratch"/sound/runs/w2-full/*seed-1/log.jsonl
-"$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q '^B .*no verdict: not paired, since with seed 1 it read other samples than A' "$scratch/out"
+"$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q '^B .*no verdict: not paired, because with seed 1 it read different samples from A' "$scratch/out"
 result $? "and refuses to where their streams differ"
 
 # Runs of this program: everything is recorded, and what is sound stays so.
-cat >"$scratch/tiny" <<'END'
-CONFIG_WEFT_PRESET="gpt2"
-CONFIG_WEFT_ARMS="dot: geom=dot | w2: geom=w2 | recomputed: recompute=yes | halves: batch=2 micro_batches=2 | more: batch=6"
-CONFIG_WEFT_RECALL_LENGTH=8
-CONFIG_WEFT_LAYERS=1
-CONFIG_WEFT_WIDTH=16
-CONFIG_WEFT_HEADS=2
-CONFIG_WEFT_CONTEXT=16
-CONFIG_WEFT_BATCH=4
-CONFIG_GPT2_MAX_ITERS=3
-CONFIG_WEFT_WARMUP=1
-CONFIG_WEFT_EVAL_SAMPLES=4
-CONFIG_WEFT_SEEDS=2
-END
+arms="dot: geom=dot | w2: geom=w2 | recomputed: recompute=yes | halves: batch=2 micro_batches=2 | more: batch=6"
+tiny_config "$arms" 3 RECALL_LENGTH=8 WIDTH=16 WARMUP=1 EVAL_SAMPLES=4 SEEDS=2 >"$scratch/tiny"
 "$weft" ablate --config "$scratch/tiny" --out "$scratch/real" >"$scratch/out" 2>"$scratch/err" &&
     python3 - "$scratch/real" <<'END'
 import json, sys
@@ -112,9 +98,9 @@ END
 result $? "weft ablate records the stream of every run: by seed, whatever the model and the micro-batches"
 says real recomputed failed 'does not differ from dot in any seed (2)'
 result $? "an arm whose setting changes no bit has failed"
-says real more 'not paired' 'with seed 1 it read other samples than dot, or in another order (batch is 6, not 4)'
-result $? "an arm with another batch is not paired, and the option is named"
+says real more 'not paired' 'with seed 1 it read different samples from dot, or in a different order (batch is 6, not 4)'
+result $? "an arm with a different batch size is not paired, and the option is named"
 "$weft" report "$scratch/real" >"$scratch/out" && ! grep -q 'Not recorded\|^w2 .*not paired\|^halves .*not paired' "$scratch/out"
-result $? "arms with another geometry or other micro-batches are"
+result $? "arms with a different geometry or different micro-batches are"
 
 finish

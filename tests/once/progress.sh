@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# progress.sh - how far a command is: one line on a terminal, rewritten and never wider than that; plain lines elsewhere.
-# (That of training is checked in train.sh.)
+# progress.sh - the progress of a command: on a terminal one line, rewritten and never wider than the terminal; plain
+# lines elsewhere. (train.sh checks the progress of training.)
 # run-tests: 10 s
 set -u
 export WEFT_TEST_SKIP_GATES=1
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 # on_terminal COLUMNS ARGUMENTS...: all that the program prints there
 on_terminal() {
@@ -36,8 +34,8 @@ prepare=(data prepare "$scratch/text")
 on_terminal 200 "${prepare[@]}" --out "$scratch/a" >"$scratch/seen"
 result $? "data prepare runs on a terminal"
 grep -qP '\r[0-9]+ documents.*tokens.*MB/s  [0-9.]+ (second|minute)s? left\e\[K' "$scratch/seen"
-result $? "its line is rewritten, cleared to its end, and says how much time is left"
-# \r begins it anew each time; a newline ends it once, before the result
+result $? "its line is rewritten, cleared to its end, and shows the time left"
+# \r starts the line again each time; one newline ends it, before the result
 [[ $(tr '\r' '\n' <"$scratch/seen" | grep -c 'MB/s') -gt 1 && $(grep -c 'MB/s' "$scratch/seen") == 1 ]]
 result $? "it is one line"
 on_terminal 40 "${prepare[@]}" --out "$scratch/b" | tr '\r' '\n' | sed 's/\x1b\[K//' | grep '^[0-9]* documents' | grep -qE '^.{40}'

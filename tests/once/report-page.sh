@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: MIT
 #
 # report-page.sh - a report's page in a browser, with few and many arms and of a single run, light and dark, wide and on
-# a phone: it asks the network for nothing, complains of nothing, is no wider than the screen, draws its charts, can be
-# read, and obeys the keyboard.
+# a phone: it makes no network requests, logs no errors, is no wider than the screen, draws its charts, is readable, and
+# can be operated by keyboard. Tables that are cut have a shadow at the edge; on a wide screen Numbers and Gates are not.
 # Needs chromium, and playwright from PyPI; without them it is skipped.
 # run-tests: 1 s
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 chromium=$(command -v chromium || command -v chromium-browser) || { echo "skip: there is no chromium"; exit 77; }
 python=$(tools/venv.sh playwright==1.57.0 2>"$scratch/why") || { echo "skip: $(cat "$scratch/why")"; exit 77; }
@@ -49,6 +47,29 @@ LETTERS = """all => Math.min(...all.map((e) => {
 LABELLED = "all => all.every((e) => e.getAttribute('aria-label').length > 20)"
 
 
+
+# Whether a strip at the right edge, in the padding above the text, looks different at the end of the table.
+def has_shadow(page, table):
+    table.evaluate("e => e.scrollIntoView({block: 'start'})")
+    box = table.bounding_box()
+    strip = {"x": box["x"] + box["width"] - 6, "y": box["y"] + 1, "width": 6, "height": 2}
+    start = page.screenshot(clip=strip)
+    table.evaluate("e => e.scrollTo(e.scrollWidth, 0)")
+    return page.screenshot(clip=strip) != start
+
+
+def look_at_tables(page, width, where):
+    # If less is cut, it is the padding of the last column.
+    tables = [t for t in page.query_selector_all(".scroll") if t.evaluate("e => e.scrollWidth - e.clientWidth > 20")]
+    named = [t.get_attribute("aria-label") for t in tables]
+    if width > 1000:
+        result(not {"Gates", "Comparisons with the first arm"} & set(named), f"{where}: comparisons and gates are not cut")
+    else:
+        result(tables, f"{where}: tables scroll: {', '.join(named)}")
+    bare = [name for name, table in zip(named, tables) if not has_shadow(page, table)]
+    result(not bare, f"{where}: tables that scroll have a shadow at the edge {', '.join(bare)}")
+
+
 def look(browser, arms, width, scheme):
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page = context.new_page()
@@ -65,8 +86,9 @@ def look(browser, arms, width, scheme):
     result(wide <= 0, f"{where}: no wider than the screen ({wide})")
     drawn = page.evaluate(DRAWN)
     result(drawn == 3, f"{where}: three charts are drawn ({drawn})")
-    result(page.eval_on_selector_all('.plot, svg[role="img"]', LABELLED), f"{where}: every picture says what it shows")
+    result(page.eval_on_selector_all('.plot, svg[role="img"]', LABELLED), f"{where}: every picture has a description")
     if arms != "run":
+        look_at_tables(page, width, where)
         letters = page.eval_on_selector_all("svg text", LETTERS)
         result(letters >= 11, f"{where}: the letters of pictures can be read ({letters:.1f} px)")
     button = page.locator(".legend button").nth(1)
@@ -81,7 +103,7 @@ with sync_playwright() as playwright:
     flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     browser = playwright.chromium.launch(executable_path=chromium, args=flags)
     for arms in (2, 12, "run"):
-        for width in (1280, 390):
+        for width in (1600, 1280, 390):
             for scheme in ("light", "dark"):
                 look(browser, arms, width, scheme)
     browser.close()

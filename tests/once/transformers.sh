@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# transformers.sh - models that cross between Hugging Face's transformers and Weft under names that both know.
+# transformers.sh - exchanges models between Hugging Face's transformers and Weft, for architectures that both have.
 # run-tests: 63 s
 exec tests/export/run parity.py

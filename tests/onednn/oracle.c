@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * oracle.c - the own product loops against oneDNN: one job through both engines; and oneDNN's bare products.
+ * oracle.c - compares Weft's own GEMM kernels with oneDNN: the same job with both engines; and oneDNN's bare matmuls.
  */
 #include "dnn/engine.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * products.c - the tests of products with oneDNN behind the door: the same sums, and bits that know neither rows nor
- * threads.
+ * products.c - runs the tests of matmuls with oneDNN as the engine: the same sums, and bits that depend on neither the
+ * number of rows nor the number of threads.
  */
 #define main test_products
 #include "../unit/dnn.c"

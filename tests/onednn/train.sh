@@ -1,28 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# train.sh - a program with oneDNN: by default its results are those of the own loops; with WEFT_ENGINE=onednn they are
-# oneDNN's, and say so; benches compare with oneDNN.
+# train.sh - a build with oneDNN: by default its results match Weft's own loops; with WEFT_ENGINE=onednn they are
+# oneDNN's and are marked as such; benchmarks compare with oneDNN.
 set -u
 source tests/tap
-weft=${WEFT:-build/weft}
 
-# oneDNN's bf16 takes minutes for this model where there is no AMX.
+# oneDNN's bf16 takes minutes for this model without AMX.
 [[ $("$weft" version --json | field isa) == amx ]] && dtype=bf16 || dtype=f32
 train() { "$weft" train gpt2 --set task=recall --set steps=5 --set dtype=$dtype --json "$@" 2>"$scratch/err"; }
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+use_scratch
 
 own=$(train --threads 2)
-result $? "a run with the own products"
+result $? "a run with Weft's own kernels"
 [[ $(field isa <<<"$own") != *onednn* ]] && ! grep -q WEFT_ENGINE "$scratch/err"
-result $? "its bits are the own"
+result $? "it has Weft's own bits"
 for threads in 1 3; do
     theirs=$(WEFT_ENGINE=onednn train --threads $threads)
-    result $? "a run with oneDNN's products, $threads threads"
+    result $? "a run with oneDNN's matmuls, $threads threads"
     grep -q "WEFT_ENGINE=onednn: the bits of all results are that engine's own" "$scratch/err" &&
         [[ $(field isa <<<"$theirs") == *-onednn ]]
-    result $? "it says that the bits are its own"
+    result $? "it reports that its bits differ from other engines"
     field weights_sha256 <<<"$theirs" >>"$scratch/hashes"
 done
 [[ $(sort -u "$scratch/hashes" | wc -l) == 1 ]]

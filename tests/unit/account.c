@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * account.c - what a refusal for want of memory advises: only what would help.
+ * account.c - the advice in an out-of-memory error contains only changes that would help.
  *
  * run-tests: 1 s, asan 1 s
  */
@@ -71,7 +71,7 @@ static void ranks_share_moments(void **state)
     close_stage(&s);
 }
 
-/* The gradients that are said to be saved are those that are not made. */
+/* The gradients reported as saved are exactly those that are not allocated. */
 static void one_group_saves_what_it_says(void **state)
 {
     (void)state;

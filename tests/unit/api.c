@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * api.c - the public interface: what it computes is what the rooms below compute, whoever calls it and from how many
- * threads; tests/unit/api_calls.c gives it bad arguments.
+ * api.c - the public interface has the same results as the rooms below it, for any caller and number of calling
+ * threads. tests/unit/api_calls.c tests bad arguments.
  *
  * run-tests: 24 s, asan 60 s
  */
@@ -117,7 +117,7 @@ static void compare_weights(struct weft_model *m, struct weft_model *longer)
         check(weft_model_weight(m, i, &a));
         check(weft_model_weight(longer, i, &b));
         for (int64_t e = 0; e < b.count; e++) {
-            bool wider = a.dims == 2 && a.dim[1] != b.dim[1]; /* distances; else rows come again */
+            bool wider = a.dims == 2 && a.dim[1] != b.dim[1]; /* distances; otherwise rows repeat */
             int64_t from = wider ? e / b.dim[1] * a.dim[1] + weft_min(e % b.dim[1], a.dim[1] - 1) : e % a.count;
             assert_true(b.values[e] == a.values[from]);
         }
@@ -156,7 +156,7 @@ static void test_open_at(void **state)
 
 /* ---- forward passes and sessions */
 
-/* A model's blocks, from its own embeddings on, are its forward pass up to the last norm. */
+/* A model's blocks, applied to its own embeddings, give its forward pass up to the last norm. */
 static void test_blocks(void **state)
 {
     enum { LENGTH = 70, WIDTH = 32, COUNT = LENGTH * WIDTH };
@@ -173,13 +173,13 @@ static void test_blocks(void **state)
     check(weft_forward_activations(second, 1, LENGTH, twice, twice));
     assert_memory_equal(once, twice, sizeof once);
     check_error(weft_forward_tokens(both, 1, 1, (int32_t[]){1}, x), WEFT_INVALID, "activations");
-    check_error(weft_forward_activations(second, 1, LENGTH + 1, x, once), WEFT_INVALID, "made for");
+    check_error(weft_forward_activations(second, 1, LENGTH + 1, x, once), WEFT_INVALID, "created for");
     weft_forward_free(both);
     weft_forward_free(first);
     weft_forward_free(second);
     weft_model_free(m);
     m = make_model("ra-mla", NULL, 1);
-    check_error(weft_forward_create_blocks(&both, m, 1, 4, 1, 1), WEFT_INVALID, "begin with block 0");
+    check_error(weft_forward_create_blocks(&both, m, 1, 4, 1, 1), WEFT_INVALID, "start at block 0");
     weft_model_free(m);
 }
 
@@ -319,7 +319,7 @@ static void test_own_samples(void **state)
     check(weft_trainer_create(&t, m, LENGTH));
     check(weft_trainer_gradient(t, 2, tokens, targets, &losses));
     assert_true(fabs(losses.term[0].value - log(VOCAB)) < 0.3);
-    for (int i = 0; i < COUNT; i++) /* what is not scored has no gradient */
+    for (int i = 0; i < COUNT; i++) /* tokens that are not scored have no gradient */
         targets[i] = -1;
     check(weft_trainer_gradient(t, 2, tokens, targets, &losses));
     for (int i = 0; i < weft_model_weights(m); i++) {
@@ -343,7 +343,7 @@ struct seen {
     int64_t done, runs; /* as last reported */
     int arms;
     struct weft_arm_result arm[2];
-    const char *within; /* of the study's folder, the one whose results are read; NULL: itself */
+    const char *within; /* subfolder of the study's folder whose results are read; NULL: the folder itself */
     char name[2][16], verdict[2][32];
 };
 
@@ -399,7 +399,7 @@ static void test_study(void **state)
     assert_true(s.arm[1].low <= s.arm[1].difference && s.arm[1].difference <= s.arm[1].high);
 }
 
-/* Arms that are far apart are decided at the first look: the study is done, though not all runs of its plan are. */
+/* A large difference is decided at the first look: the study is done, although not all planned runs are. */
 static void test_study_looks(void **state)
 {
     static const char *const settings[] = {"arms=slow: lr=1e-8 | fast: lr=3e-3",
@@ -443,7 +443,7 @@ static void test_ladder(void **state)
 
 /* ---- samplers */
 
-/* The share of each of three tokens in many draws. */
+/* The fraction of each of three tokens in many draws. */
 static void shares(const struct weft_sampling *how, double share[3])
 {
     static const float logits[3] = {1, 3, 2};
@@ -473,7 +473,7 @@ static void test_sampler(void **state)
                 {{.temperature = 1, .top_k = 2}, {0, e / (1 + e), 1 / (1 + e)}},
                 {{.temperature = 1, .top_p = 0.7}, {0, e / (1 + e), 1 / (1 + e)}},
                 {{.temperature = 1, .top_p = 0.6}, {0, 1, 0}},
-                {{.temperature = 1, .top_k = 2, .top_p = 0.7}, {0, 1, 0}}, /* of those two the first has 0.73 */
+                {{.temperature = 1, .top_k = 2, .top_p = 0.7}, {0, 1, 0}}, /* the first of these two has 0.73 */
                 {{.temperature = 1, .min_p = 0.2}, {0, e / (1 + e), 1 / (1 + e)}},
                 {{.temperature = 1, .top_p = 1}, {1 / sum, e * e / sum, e / sum}}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * api_calls.c - random calls of the public interface, with good and bad arguments, in any order that weft.h allows.
- * Nothing may crash or leak; what is refused must say why; what a session decodes must not depend on its history.
+ * Nothing may crash or leak, every error must have a message, and a session's output must not depend on its history.
  *
- * CALLS=n sets their number, SEED=n the sequence.
+ * CALLS=n sets the number of calls, SEED=n the sequence.
  *
  * run-tests: 4 s, asan 39 s
  */
@@ -17,7 +17,7 @@
 
 enum { MODELS = 2, SESSIONS = 2, VOCAB = 17, CONTEXT = 40, SEQUENCES = 3, CHUNK = 24, BATCH = 2 };
 
-/* Everything made from a model is freed before the model. */
+/* Everything created from a model is freed before the model. */
 static struct {
     struct weft_config *config;
     struct weft_tokenizer *tokenizer;
@@ -218,7 +218,7 @@ static void call_model(int i)
     }
 }
 
-/* ---- what is made from models */
+/* ---- objects created from models */
 
 static void call_forward(int i)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * attention.c - attention in bf16 has the same bits at every level of this processor, forward and backward: random
- * shapes and inputs, on ordinary numbers and on small, huge and zero ones. ATTENTION=N compares at least N million
- * results at each level instead of some ten thousand.
+ * attention.c - attention in bf16 has the same bits at every level of this processor, forward and backward, for random
+ * shapes and inputs with ordinary, tiny, huge and zero values. ATTENTION=N compares at least N million results at each
+ * level instead of about ten thousand.
  *
  * run-tests: 1 s, asan 2 s
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ckpt.c - files are read back as written, also by PyTorch; every flipped bit, swapped block, truncation and hostile
+ * ckpt.c - files are read back as written, by PyTorch as well; every flipped bit, swapped block, truncation and hostile
  * header is detected; folders are saved and removed atomically. fault/save.c tests failing calls and power failures.
  *
  * run-tests: 2 s, asan 3 s

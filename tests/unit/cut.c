@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * cut.c - smaller models: what is left out when its weights are 0 changes no logit, in models of all parts; equal
- * numbers in all layers; importance; what is refused.
+ * cut.c - smaller models: removing units whose weights are 0 changes no logit, in models with all parts; equal numbers
+ * in all layers; importance; errors.
  *
  * run-tests: 1 s, asan 1 s
  */
@@ -71,7 +71,7 @@ static void silence(struct weft_nn *m, const char *side, int layer, int64_t unit
     const struct weft_param *w = &m->params.list[i];
     int64_t stride = 1, width = w->dim[d] / units;
     if (w->dim[d] % units)
-        return; /* what all heads share */
+        return; /* all heads share this weight */
     for (int k = d + 1; k < w->ndim; k++)
         stride *= w->dim[k];
     for (int64_t e = 0; e < w->count; e++)
@@ -81,7 +81,7 @@ static void silence(struct weft_nn *m, const char *side, int layer, int64_t unit
 
 static bool goes(enum weft_units what, int layer, int64_t unit, int64_t units)
 {
-    int64_t first = what == WEFT_UNITS_M3 ? 1 : layer; /* which others pass on must be the same everywhere */
+    int64_t first = what == WEFT_UNITS_M3 ? 1 : layer; /* M3 passes units on, so all layers have the same */
     return (unit + units - first) % units < units / 2;
 }
 
@@ -153,7 +153,7 @@ static float *row(struct weft_nn *m, const char *name, int64_t n)
     return m->params.weights + m->params.list[i].offset + n * m->params.list[i].dim[1];
 }
 
-/* Norms of fc's rows times those of proj's columns: 1 in all, then some others. */
+/* Norms of fc's rows times norms of proj's columns: first 1 everywhere, then different values. */
 static void the_least_important_go(void **state)
 {
     (void)state;
@@ -265,8 +265,8 @@ static void what_depends_on_places_is_refused(void **state)
         {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_HEADS, 0.5, WEFT_UNSUPPORTED, "m3"},
         {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_CHANNELS, 0.5, WEFT_UNSUPPORTED, "m3"},
         {"gpt2", "m3=yes m3_width=10 m3_tying=per_head_scalar", WEFT_UNITS_M3, 0.5, WEFT_UNSUPPORTED, "no ranks"},
-        {"gpt2", "", WEFT_UNITS_HEADS, 0.1, WEFT_INVALID, "is none"},
-        {"gpt2", "", WEFT_UNITS_HEADS, 0.9, WEFT_INVALID, "is all"}};
+        {"gpt2", "", WEFT_UNITS_HEADS, 0.1, WEFT_INVALID, "rounds to none"},
+        {"gpt2", "", WEFT_UNITS_HEADS, 0.9, WEFT_INVALID, "rounds to all"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct weft_spec spec;
         struct weft_nn *m;

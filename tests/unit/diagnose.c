@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * diagnose.c - what a diagnosis reports, against the same numbers computed as one would write them down: all scores of
- * a layer at once, softmax, sums over pairs. For every geometry and representation; at weights that are not small.
+ * diagnose.c - compares diagnostics with the same numbers computed naively: all scores of a layer together, softmax,
+ * sums over pairs. For every geometry and representation, with weights that are not small.
  *
  * run-tests: 1 s
  */
 #include "stage.h"
+#include "train/learner.h"
 
 #include <math.h>
 
 /* ---- the model and its graph */
 
-/* The node of a layer that an op made; they come in the order of layers. */
+/* The node that an op made in a layer; nodes are in the order of layers. */
 static const struct weft_node *node_of(const struct stage *s, const char *op, int layer)
 {
     struct weft_value *const *all;
@@ -59,7 +60,7 @@ static void open_watched(struct stage *s, const char *settings)
 
 /* ---- plain computation */
 
-/* Element [row, at] of an input of a node; 0 where it has none. */
+/* Element [row, at] of an input of a node; 0 if there is no such input. */
 static double get(const struct stage *s, const struct weft_value *v, int64_t row, int64_t at)
 {
     const struct weft_tensor *x = v ? weft_exec_tensor(s->exec, v) : NULL;

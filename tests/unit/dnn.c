@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * dnn.c - products against triple loops in double, and their promise: bits that know neither rows nor threads.
+ * dnn.c - compares matmuls with triple loops in double precision, and checks that their bits depend on neither the
+ * number of rows nor the number of threads.
  *
  * run-tests: 3 s, asan 24 s, emulated 100 s, tsan 60 s
  */
@@ -28,7 +29,7 @@ static double at(const void *p, enum weft_dtype dtype, int64_t i)
     return dtype == WEFT_BF16 ? weft_f32_from_bf16(((const uint16_t *)p)[i]) : ((const float *)p)[i];
 }
 
-/* Memory with bytes behind it that nobody may touch. */
+/* Returns memory followed by guard bytes that must not change. */
 #define GUARD 64
 static void *guarded(size_t bytes)
 {
@@ -43,7 +44,7 @@ static void check_guard(const void *p, size_t bytes)
         assert_int_equal(((const unsigned char *)p)[bytes + i], 0x5a);
 }
 
-/* ---- one product, planned, packed and run */
+/* ---- one matmul, planned, packed and run */
 
 struct product {
     struct weft_dnn_shape shape;
@@ -183,7 +184,7 @@ static void test_groups(void **state)
             }
 }
 
-/* f32 master weights packed for a bf16 product are the rounded weights, packed. */
+/* f32 master weights packed for a bf16 matmul are the rounded weights, packed. */
 static void test_pack_rounds(void **state)
 {
     (void)state;
@@ -315,7 +316,7 @@ static void test_rows_bits(void **state)
 static void test_threads_bits(void **state)
 {
     (void)state;
-    static const int threads[] = {1, 2, 3, 4, 8, 29, 64}; /* the output is cut for as many */
+    static const int threads[] = {1, 2, 3, 4, 8, 29, 64}; /* thread counts that the output is cut for */
     enum { ROWS = 300, DEPTH = 1100, WIDTH = 200 };
     for (int t = 0; t < 2; t++) {
         enum weft_dtype dtype = t ? WEFT_BF16 : WEFT_F32;

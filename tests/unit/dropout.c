@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout.c - checks the statistics of dropout. It has no golden values, since PyTorch draws other masks.
+ * dropout.c - checks the statistics of dropout. There are no golden values, since PyTorch draws different masks.
  *
  * run-tests: 1 s
  */

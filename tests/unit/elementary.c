@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * elementary.c - the elementary functions without libm, against libm in long double.
+ * elementary.c - compares the elementary functions, which do not use libm, with libm in long double.
  *
  * run-tests: 1 s, aarch64 13 s, asan 1 s
  */
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Of a double near `exact`. */
+/* Returns the error in ulps of a double near `exact`. */
 static double ulps(double got, long double exact)
 {
     int e;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine.c - an engine that another library brings along: WEFT_ENGINE chooses it once, and a product that it cannot
- * compute ends whatever needed it with an error.
+ * engine.c - an engine from a different library: WEFT_ENGINE chooses it once, and if it cannot compute a matmul, the
+ * operation that needs it ends with an error.
  *
- * The engine here is the plain loop, which can be made to fail in a tile of any call.
+ * The engine in this test is the plain loop, which can be made to fail in a tile of any call.
  *
  * run-tests: 2 s, asan 2 s, tsan 8 s
  */
@@ -11,11 +11,13 @@
 #include "check/check.h"
 #include "infer/infer.h"
 #include "stage.h"
-#include "train/score.h"
+#include "train/learner.h"
+#include "train/score/evaluate.h"
+#include "train/score/score.h"
 
 #include <stdatomic.h>
 
-static atomic_int failing, packs, tiles; /* failing = n: the n-th tile from now on fails */
+static atomic_int failing, packs, tiles; /* failing = n: the n-th tile after this fails */
 
 static enum weft_status plan(struct weft_dnn_plan *p) { return weft_dnn_loop.plan(p); }
 
@@ -54,7 +56,7 @@ static void the_choice_is_made_once(void **state)
     weft_dnn_pack(&s, WEFT_PACK_Y, w, WEFT_F32, packed);
     assert_true(atomic_load(&packs) > 0);
     assert_non_null(strstr(weft_dnn_describe(), "fake"));
-    assert_non_null(strstr(weft_dnn_path(), "-fake")); /* what runs record */
+    assert_non_null(strstr(weft_dnn_path(), "-fake")); /* the name that runs record */
     free(packed);
 }
 
@@ -76,7 +78,7 @@ static void a_step_ends_with_an_error(void **state)
             atomic_store(&failing, at);
             assert_int_equal(weft_learner_step(s.t, &losses), WEFT_NOMEM);
             assert_int_equal(atomic_load(&failing), 0);
-            assert_non_null(strstr(weft_error(), "fake could not compute a product of depth"));
+            assert_non_null(strstr(weft_error(), "fake could not compute a matmul of depth"));
             assert_memory_equal(before, s.model->params.weights, bytes(&s));
             assert_int_equal(s.t->step, step);
             free(before);

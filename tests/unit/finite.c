@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * finite.c - a step that meets a number that is not finite changes no weight and names where it arose.
+ * finite.c - a step with a non-finite value changes no weight, and the error names the place where the value arose.
  *
  * run-tests: 1 s, asan 4 s
  */
 #include "stage.h"
+#include "train/learner.h"
 
 #include <math.h>
 
@@ -16,7 +17,7 @@ static float *find_weight(const struct stage *s, const char *name)
     return p->weights + p->list[i].offset;
 }
 
-/* Cutting a spike must not hide that it was infinite. What is bad in the sum alone is named by its weight. */
+/* Cutting a spike must not hide that it was infinite. If only the sum is non-finite, the message names its weight. */
 static void what_is_not_finite_is_refused(void **state)
 {
     (void)state;
@@ -66,8 +67,8 @@ static void a_bad_weight_is_named(void **state)
     close_stage(&s);
 }
 
-/* Finite weights whose products are not, with everything behind them bad as well, in every dtype and with whatever is
- * made twice. */
+/* Finite weights whose products overflow, so everything after them is also non-finite, in every dtype and with values
+ * that are computed twice. */
 static void what_overflows_is_named(void **state)
 {
     (void)state;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * first_samples.c - before a study, arms that would read different samples are refused, and arms that would read
- * another number of the same samples are named in a notice.
+ * first_samples.c - before a study, arms that would read different samples are rejected, and so are plans that cannot
+ * give a verdict: arms that would read different numbers of samples, and too few seeds.
  *
  * run-tests: 1 s, asan 1 s
  */
 #include "study/study.h"
 #include "test.h"
 
-/* A task whose samples are different, from this index on, for models with ffn_width=33. */
+/* A task whose samples differ for models with ffn_width=33, starting at this index. */
 static uint64_t differ_from;
 
 static int64_t length(const void *options)
@@ -29,14 +29,6 @@ static void sample(const struct weft_spec *spec, const void *options, uint64_t i
 
 static const struct weft_task task = {
     .name = "sums", .summary = "a test", .owner = {.name = "task=sums"}, .length = length, .sample = sample};
-
-static int notices;
-static void receive(void *context, const char *text)
-{
-    (void)context;
-    notices +=
-        strstr(text, "arm more will not be paired with arm narrow: it is trained on 160 samples, not 80") != NULL;
-}
 
 static struct weft_study study;
 
@@ -59,9 +51,7 @@ static void same_samples(void **state)
     (void)state;
     differ_from = UINT64_MAX;
     open_study("narrow: ffn_width=32 | wide: ffn_width=33 | more: batch=8");
-    notices = 0;
     check(weft_study_first_samples(&study, &found));
-    assert_int_equal(notices, 1);
     assert_int_equal(found.seeds, 4);
     assert_int_equal(found.training, 8);
     assert_int_equal(found.held_out, 16);
@@ -72,13 +62,31 @@ static void same_samples(void **state)
     weft_study_release(&study);
 }
 
+static void no_verdict(void **state)
+{
+    (void)state;
+    open_study("narrow: ffn_width=32 | wide: ffn_width=34 | more: batch=8");
+    check_error(weft_study_verdict_possible(&study), WEFT_CHECK,
+                "on arm more: it is trained on 160 samples, not on 80 as narrow is (steps=20 x batch=8 x");
+    weft_study_release(&study);
+    open_study("narrow: ffn_width=32 | halved: batch=2 micro_batches=2 | faster: batch=8 steps=10");
+    check(weft_study_verdict_possible(&study));
+    study.seeds = 2;
+    check_error(weft_study_verdict_possible(&study), WEFT_CHECK, "it has 2 seeds, and a verdict needs 3 or more");
+    weft_study_release(&study);
+    open_study("one: ffn_width=32");
+    study.seeds = 1;
+    check(weft_study_verdict_possible(&study));
+    weft_study_release(&study);
+}
+
 static void refused(uint64_t from, const char *words)
 {
     struct weft_first_samples found;
     differ_from = from;
     open_study("narrow: ffn_width=32 | other: ffn_width=34 | wide: ffn_width=33");
     enum weft_status status = weft_study_first_samples(&study, &found);
-    assert_non_null(strstr(weft_error(), "the first samples of arm wide are not those of arm narrow: with seed 1"));
+    assert_non_null(strstr(weft_error(), "the first samples of arms wide and narrow differ: with seed 1"));
     check_error(status, WEFT_CHECK, words);
     weft_study_release(&study);
 }
@@ -99,7 +107,7 @@ static void before_screening(void **state)
     (void)state;
     differ_from = 0;
     open_study("narrow: ffn_width=32 | wide: ffn_width=33\"\nCONFIG_WEFT_LRS=\"1e-4 1e-3 1e-2");
-    check_error(weft_study_first_samples(&study, &found), WEFT_CHECK, "arm wide are not those of arm narrow");
+    check_error(weft_study_first_samples(&study, &found), WEFT_CHECK, "arms wide and narrow differ");
     weft_study_release(&study);
 }
 
@@ -107,10 +115,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_samples),
+        cmocka_unit_test(no_verdict),
         cmocka_unit_test(different_samples),
         cmocka_unit_test(before_screening),
     };
-    weft_log_set(receive, NULL);
     if (weft_task_register(&task) != WEFT_OK)
         return 1;
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * fuzzy.c - the task fuzzy: samples by its rules, substitutes that are as many and as even as it says, and the floor,
- * against an observer that knows the rules and sees the samples.
+ * fuzzy.c - the task fuzzy: samples follow its rules, substitutes have the declared rate and distribution, and the loss
+ * floor matches the loss of an observer who knows the rules and sees the samples.
  *
  * run-tests: 1 s, asan 1 s
  */
 #include "test.h"
-#include "train/train.h"
+#include "train/recipe.h"
 
 #include <math.h>
 
@@ -37,7 +37,7 @@ static void close_stage(struct stage *s)
     weft_settings_release(&s->settings);
 }
 
-/* n keys of m tokens, each one of so many codes. */
+/* n keys of m tokens; each token is one of `codes` codes. */
 static void begin(struct stage *s, int64_t n, int64_t m, int64_t codes, double noise)
 {
     char text[256];
@@ -114,7 +114,7 @@ static void samples_keep_the_rules(void **state)
     close_stage(&s);
 }
 
-/* Of so many samples all keys come that there are. */
+/* This many samples contain every possible key. */
 static void different_keys_are_counted(void **state)
 {
     (void)state;
@@ -136,8 +136,8 @@ static void different_keys_are_counted(void **state)
     close_stage(&s);
 }
 
-/* What an observer gets who counts by the rules: the sums over all scored tokens of its loss, of the loss' square and
- * of how often it is right, by the probabilities of all keys, one factor for each token. */
+/* Scores an ideal observer that knows the rules: sums over all scored tokens its loss, the square of its loss and
+ * its correct answers, from the probabilities of all keys, one factor for each token. */
 static void observe(const struct stage *s, double noise, double sums[3])
 {
     for (int64_t q = 0; q < s->n; q++) {
@@ -202,12 +202,12 @@ static void check_floor(int n, int m, int codes, double noise, double loss, doub
     close_stage(&s);
 }
 
-/* Where it can be written down. */
+/* Cases in which the floor has a closed form. */
 static void floors_are_exact(void **state)
 {
     (void)state;
     check_floor(2, 1, 2, 0, 0.5 * log(2), 0.75);                   /* the other key is the same or not */
-    check_floor(4, 3, 4, 0.75, log(4), 0.25);                      /* queries say nothing */
+    check_floor(4, 3, 4, 0.75, log(4), 0.25);                      /* queries carry no information */
     check_floor(3, 1, 4, 0, 6.0 / 16 * log(2) + 1.0 / 16 * log(3), /* two others, each the same in one of four */
                 9.0 / 16 + 6.0 / 32 + 1.0 / 48);
     /* One token of two codes: the right key agrees with 0.9, the other with 0.5; odds of 9. */

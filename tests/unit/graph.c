@@ -110,7 +110,7 @@ static void states_are_refused_when_misused(void **state)
     (void)state;
     struct cache c;
     open_cache(&c, WEFT_F32);
-    expect_broken(&c, weft_scale(c.g, c.state, 2), "before an update"); /* that content is gone */
+    expect_broken(&c, weft_scale(c.g, c.state, 2), "before an update"); /* that content was overwritten */
     open_cache(&c, WEFT_F32);
     expect_broken(&c, weft_store(c.g, c.state, c.x, c.index), "before an update");
     open_cache(&c, WEFT_F32);
@@ -304,7 +304,7 @@ static void what_is_detached_has_no_gradient(void **state)
         weft_tensor_set(weft_exec_tensor(exec, seed), i, 1);
     }
     weft_exec_run(exec);
-    for (int64_t i = 0; i < ROWS * WIDTH; i++) /* of x^2 it would be 2x */
+    for (int64_t i = 0; i < ROWS * WIDTH; i++) /* the gradient of x^2 would be 2x */
         assert_true(weft_tensor_get(weft_exec_tensor(exec, weft_graph_gradient(x)), i) == (double)i);
     weft_exec_free(exec);
     weft_graph_free(g);
@@ -315,8 +315,8 @@ static void what_is_detached_has_no_gradient(void **state)
 enum { LAYERS = 3, NARROW = 16, BROAD = 64, BATCH = 32 };
 enum way { KEPT, ONE, CHAIN, LAYER };
 
-/* Residual layers x += W2 gelu(W1 norm(x)). Each layer also multiplies its hidden values with those of the layer
- * before, so that the backward pass of two layers reads them. */
+/* Residual layers x += W2 gelu(W1 norm(x)). Each layer also multiplies its hidden values with the hidden values of the
+ * layer before, so that the backward pass of two layers reads them. */
 static void build_layers(struct weft_graph *g, enum way way, struct weft_value *params[4 * LAYERS])
 {
     struct weft_value *x = weft_case_input(g, "x", WEFT_F32, BATCH, NARROW), *last = NULL;

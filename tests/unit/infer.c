@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * infer.c - cached inference gives the logits of the whole forward pass: whichever way sequences are cut into runs,
- * whatever is fed beside them, wherever their pages lie. Bit by bit; absorbed latents within 1e-4 of the logits' size.
+ * infer.c - cached inference gives the logits of the whole forward pass bit by bit, however sequences are divided into
+ * runs, whatever is fed with them, and wherever their pages are. Absorbed latents: within 1e-4 of the logits' size.
  *
  * run-tests: 5 s, asan 31 s
  */
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Sequences of one to three pages; chunks that cross pages, and rings that come round. */
+/* Sequences of one to three pages; chunks that cross pages, and rings that wrap around. */
 enum { SEQUENCES = 3, LENGTH = 140, CHUNK = 55, VOCAB = 33, SEED = 7 };
 static const int64_t lengths[SEQUENCES] = {LENGTH, 65, 131};
 
@@ -177,7 +177,7 @@ static struct weft_decoder *open_session(const struct stage *s, int64_t chunk, b
     return session;
 }
 
-/* In pieces of up to a whole chunk, twice: the second time on what the first left behind. */
+/* In pieces of up to a whole chunk, twice: the second time on the state that the first time left. */
 static double by_chunks(const struct stage *s)
 {
     struct weft_decoder *session = open_session(s, CHUNK, true, 5);

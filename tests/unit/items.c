@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * items.c - the noise of a test set: its intervals in simulated test sets, the documents that windows are cut from
- * against a plain count, the items of a test against its loss, and damaged files of items.
+ * items.c - test-set noise: its intervals in simulated test sets, the documents that windows are cut from against a
+ * plain count, the items of a test against its loss, and damaged item files.
  *
  * run-tests: 6 s, asan 7 s
  */
-#include "train/items.h"
+#include "train/score/items.h"
 #include "ckpt/ckpt.h"
 #include "shards.h"
 #include "stage.h"
 #include "stats/stats.h"
+#include "train/score/evaluate.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -228,7 +229,7 @@ static void items_have_the_test_loss(void **state)
     char text[300];
     try_task("task=recall recall_length=8", "samples", 50, &a);
     try_task("task=recall recall_length=8 geom=w2", "samples", 50, &b);
-    assert_string_equal(a.items_sha256, b.items_sha256); /* another model, the same items */
+    assert_string_equal(a.items_sha256, b.items_sha256); /* a different model, the same items */
     weft_items_release(&b);
     try_task("task=recall recall_length=8 seed=2", "samples", 50, &b);
     assert_string_not_equal(a.items_sha256, b.items_sha256);
@@ -343,7 +344,7 @@ static void counts_are_checked(void **state)
     static int32_t tokens[WEFT_MOST_ITEMS + 1];
     char hash[65];
     struct weft_items found, t = made(nll, tokens, WEFT_MOST_ITEMS + 1);
-    refused(&t, "two lists of as many items");
+    refused(&t, "lists of equal length");
     memset(hash, 'a', 64);
     hash[64] = 0;
     const char *metadata[] = {"weft.items", "1", "kind", "samples", "items_sha256", hash, NULL};
@@ -356,7 +357,7 @@ static void counts_are_checked(void **state)
     };
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         check(weft_safetensors_write(in_scratch("items"), entries[i], 2, metadata));
-        check_error(weft_items_load(&found, in_scratch("items")), WEFT_FORMAT, "two lists of as many items");
+        check_error(weft_items_load(&found, in_scratch("items")), WEFT_FORMAT, "lists of equal length");
         weft_items_release(&found);
     }
     metadata[1] = "2";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder.c - multipliers of compute and their trend, counted in simulated ladders on power laws whose multipliers are
- * known. STUDIES sets how many.
+ * ladder.c - compute multipliers and their trend in simulated ladders on power laws with known multipliers. STUDIES
+ * sets the number of ladders.
  *
  * run-tests: 9 s, asan 3 s
  */
@@ -22,7 +22,7 @@ static int64_t studies(void)
 struct world {
     const char *name;
     double first, growth; /* m = first * C^growth */
-    double noise;         /* of a run; half of its variance is the seed's, which both arms share */
+    double noise;         /* deviation of a run; half of its variance is the seed's, which both arms share */
     int rungs;
     int64_t seeds;
 };
@@ -93,7 +93,7 @@ static double share(const struct count *n, enum weft_trend verdict)
     return (double)n->verdicts[verdict] / (double)n->ladders;
 }
 
-/* A case is clear where the noise is small against what the trend does over all rungs. */
+/* A case is clear if the noise is small compared with the trend's effect over all rungs. */
 static void assert_verdicts(const struct world *w, const struct count *n)
 {
     enum weft_trend right = w->growth > 0 ? WEFT_TREND_GROWS : w->growth < 0 ? WEFT_TREND_SHRINKS : WEFT_TREND_HOLDS;
@@ -128,7 +128,7 @@ static void intervals_cover_and_verdicts_are_right(void **state)
     }
 }
 
-/* Without noise the numbers are those of the world. */
+/* Without noise the results equal the parameters of the simulated world. */
 static void a_quiet_ladder_is_exact(void **state)
 {
     (void)state;
@@ -152,8 +152,8 @@ static void a_quiet_ladder_is_exact(void **state)
     assert_true(fabs(l.multiplier[3].value - before - log(2)) < 1e-5);
 }
 
-/* Noise that falls with size, as it does: every rung counts the same, and still a trend must not be found where there
- * is none. */
+/* Noise that decreases with size, as in practice: every rung has the same weight, and still no trend may be found if
+ * there is none. */
 static void noise_may_fall_with_size(void **state)
 {
     (void)state;

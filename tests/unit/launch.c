@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * launch.c - hosts, layouts and commands of jobs of several ranks.
+ * launch.c - hosts, layouts and commands of jobs with several ranks.
  *
  * run-tests: 1 s, asan 1 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ledger.c - lines of the ledger return bit for bit, whoever adds them and whatever was cut off before; lines that were
- * changed are refused with their number.
+ * ledger.c - lines of the ledger read back bit by bit, whichever process adds them and after a truncated line; a
+ * modified line is an error with its number.
  *
  * run-tests: 1 s, asan 1 s
  */

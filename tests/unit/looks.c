@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * looks.c - how often a study errs that is looked at several times, counted in simulated studies of equal arms. What is
- * counted is what a report does: at every look, every arm, until one is found to differ. STUDIES sets how many.
+ * looks.c - counts how often a study with several looks errs, in simulated studies of equal arms. Like a report, it
+ * tests every arm at every look until one is found to differ. STUDIES sets the number of studies.
  *
  * run-tests: 18 s
  */
@@ -117,7 +117,7 @@ static void families_err_in_one_study_of_twenty(void **state)
 enum { SCREEN_SEEDS = 2, JUDGE_SEEDS = 5, MOST_RATES = 8 };
 
 /* A run at a rate: the base has a peak, far sharper than the noise, the arm is flat; at their best they are equal.
- * Seeds from JUDGE_SEEDS on choose. */
+ * Seeds with index JUDGE_SEEDS and above choose the rate. */
 static double tuned(uint64_t study, int arm, int rates, int rate, int64_t seed)
 {
     uint64_t run = (study * MOST_SEEDS + (uint64_t)seed) * MOST_RATES + (uint64_t)rate;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * nomem.c - what happens when an allocation fails, whichever it is: planning says so, and the op harness does not take
- * a case that it could not run for one that passed.
+ * nomem.c - whichever allocation fails, planning returns an error, and the op harness does not count a case that it
+ * could not run as passed.
  *
- * malloc and its kin are this program's own here: one of them can be made to fail.
+ * This program defines malloc and related functions, so that any call can be made to fail.
  *
  * run-tests: 5 s
  */
@@ -29,7 +29,7 @@ void *realloc(void *old, size_t bytes) { return fails() ? NULL : __libc_realloc(
 void *aligned_alloc(size_t align, size_t bytes) { return fails() ? NULL : __libc_memalign(align, bytes); }
 #endif
 
-/* So many nodes that every array of the plan is a block of its own. */
+/* Builds enough nodes to make every array of the plan a block of its own. */
 static void planning_says_that_memory_is_out(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void ignore(void *context, const struct weft_opcheck_case *c)
     (void)c;
 }
 
-/* (Teams of threads are there from the first run on: without memory for one, calls run on one thread.) */
+/* (The first run creates the team of threads; without memory for one, calls run on one thread.) */
 static void a_case_that_was_not_run_has_not_passed(void **state)
 {
     (void)state;

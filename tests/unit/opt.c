@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * opt.c - settings: precedence, error messages, and that no setting is ignored; valid and hostile config files; pages;
- * and that this program's own tables are consistent.
+ * opt.c - settings: precedence, error messages, and that no setting is ignored; valid and hostile config files;
+ * generated pages; and the consistency of the program's own tables.
  *
  * run-tests: 1 s, asan 1 s
  */
@@ -61,25 +61,25 @@ static void errors_say_what_to_do(void **state)
         {"layers", "write NAME=VALUE"},
         {"=3", "write NAME=VALUE"},
         {"layers=", "write NAME=VALUE"},
-        {"layers=0", "give 1 to 1024"},
-        {"layers=1025", "give 1 to 1024"},
-        {"layers=-1", "give 1 to 1024"},
-        {"layers=3x", "give 1 to 1024"},
-        {"layers=2.5", "give 1 to 1024"},
-        {"layers= 3", "give 1 to 1024"},
-        {"layers=1e2", "give 1 to 1024"},
-        {"layers=99999999999999999999", "give 1 to 1024"},
-        {"rate=nan", "give 0 to 1"},
-        {"rate=inf", "give 0 to 1"},
-        {"rate=much", "give 0 to 1"},
-        {"rate=0x1p-1", "give 0 to 1"},
-        {"rate= 1", "give 0 to 1"},
-        {"rate=-", "give 0 to 1"},
-        {"bias=maybe", "give yes or no"},
+        {"layers=0", "expected 1 to 1024"},
+        {"layers=1025", "expected 1 to 1024"},
+        {"layers=-1", "expected 1 to 1024"},
+        {"layers=3x", "expected 1 to 1024"},
+        {"layers=2.5", "expected 1 to 1024"},
+        {"layers= 3", "expected 1 to 1024"},
+        {"layers=1e2", "expected 1 to 1024"},
+        {"layers=99999999999999999999", "expected 1 to 1024"},
+        {"rate=nan", "expected 0 to 1"},
+        {"rate=inf", "expected 0 to 1"},
+        {"rate=much", "expected 0 to 1"},
+        {"rate=0x1p-1", "expected 0 to 1"},
+        {"rate= 1", "expected 0 to 1"},
+        {"rate=-", "expected 0 to 1"},
+        {"bias=maybe", "expected yes or no"},
         {"kind=swigul", "did you mean swiglu?"},
-        {"kind=zzzzzzzz", "give gelu, swiglu"},
-        {"data=a\nb", "give a text of at most 2047 bytes"},
-        {"data=\xff", "give a text of at most 2047 bytes"},
+        {"kind=zzzzzzzz", "expected gelu, swiglu"},
+        {"data=a\nb", "expected a string of at most 2047 bytes"},
+        {"data=\xff", "expected a string of at most 2047 bytes"},
         {"laers=3", "did you mean layers?"},
         {"rope_base=500", "set pos=rope or pos=yarn"},
         {"rope_base=500", "leave it out or at 10000"},
@@ -221,16 +221,16 @@ static void invalid_files_are_rejected(void **state)
         FILE_IS("{\"layers\": [1]}", ": layers is null, a list or an object"),
         FILE_IS("{\"layers\": {\"a\": 1}}", ": layers is null"),
         FILE_IS("{\"layers\": null}", ": layers is null"),
-        FILE_IS("{\"layers\": 0}", ": layers=0 is not possible: give 1 to 1024"),
-        FILE_IS("{\"layers\": 2.0}", ": layers=2.0 is not possible"),
-        FILE_IS("{\"layers\": 1e2}", ": layers=100.0 is not possible"),
-        FILE_IS("{\"layers\": true}", ": layers=yes is not possible"),
-        FILE_IS("{\"layers\": \"\"}", ": layers= is not possible"),
+        FILE_IS("{\"layers\": 0}", ": layers=0 is invalid: expected 1 to 1024"),
+        FILE_IS("{\"layers\": 2.0}", ": layers=2.0 is invalid"),
+        FILE_IS("{\"layers\": 1e2}", ": layers=100.0 is invalid"),
+        FILE_IS("{\"layers\": true}", ": layers=yes is invalid"),
+        FILE_IS("{\"layers\": \"\"}", ": layers= is invalid"),
         FILE_IS("{\"layers\": 99999999999999999999}", ":1: too big integer"),
         FILE_IS("{\"rate\": 1e999}", ":1: real number overflow"),
         FILE_IS("{\"rate\": NaN}", ":1: invalid token"),
-        FILE_IS("{\"rate\": \"0.5 \"}", ": rate=0.5  is not possible"),
-        FILE_IS("{\"bias\": 1}", ": bias=1 is not possible: give yes or no"),
+        FILE_IS("{\"rate\": \"0.5 \"}", ": rate=0.5  is invalid"),
+        FILE_IS("{\"bias\": 1}", ": bias=1 is invalid: expected yes or no"),
         FILE_IS("{\"laers\": 1}", ": there is no option \"laers\": did you mean layers?"),
         FILE_IS("{\"rope_base\": 500}", ": rope_base is an option of pos=rope"),
         FILE_IS("{\"la\\u0000yers\": 1}", ":1: "),
@@ -345,13 +345,13 @@ static void pages_show_symbols_and_presets(void **state)
          *markdown = page_of(owners, 3, presets, WEFT_PAGE_MARKDOWN);
     assert_non_null(strstr(kconfig, "config WEFT_LAYERS\n\tint \"blocks\"\n\trange 1 1024\n"));
     assert_non_null(strstr(kconfig, "config WEFT_BIAS\n\tbool \"biases\"\n\tdefault y\n"));
-    assert_non_null(strstr(kconfig, "menu \"where bias=yes\"\n"));
+    assert_non_null(strstr(kconfig, "menu \"with bias=yes\"\n"));
     assert_non_null(strstr(kconfig, "default 12 if WEFT_PRESET = \"big\"\n\tdefault 2\n"));
     assert_non_null(strstr(kconfig, "default \"swiglu\" if WEFT_PRESET = \"big\"\n\tdefault \"gelu\"\n"));
     assert_null(
         strstr(kconfig, "depends on")); /* Kconfig would drop values that the baseline does not use, but an arm may */
     assert_non_null(strstr(kconfig, "config SHARE\n\tstring \"a \\\"share\\\"\"\n\tdefault \"0.1\"\n"));
-    assert_non_null(strstr(markdown, "| `layers` | whole number, 1 to 1024 | 2 | `WEFT_LAYERS` | blocks |"));
+    assert_non_null(strstr(markdown, "| `layers` | integer, 1 to 1024 | 2 | `WEFT_LAYERS` | blocks |"));
     assert_non_null(strstr(markdown, "| `SHARE` | a \"share\"; of\\|all |"));
     free(kconfig);
     free(markdown);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * parts.c - parts, tasks and optimisers from outside the tree: registered at run time, chosen by name, with nothing but
- * the hooks that their kind needs, they pass the gates.
+ * parts.c - parts, tasks and optimisers from outside the tree, registered at run time and chosen by name, pass the
+ * gates with only the hooks that their kind requires.
  *
  * run-tests: 17 s
  */
@@ -10,7 +10,7 @@
 #include "nn/build.h"
 #include "ops/ops.h"
 #include "test.h"
-#include "train/train.h"
+#include "train/learner.h"
 
 static void failed_check(void *context, const struct weft_check *c)
 {
@@ -169,7 +169,7 @@ static const struct weft_mechanism passing = {
     .heads = passing_heads,
 };
 
-/* ---- positions in every second layer only: by design, or without saying so */
+/* ---- positions in every second layer only: by design, or undeclared */
 
 static bool is_odd(const struct weft_spec *spec, const void *opts, int layer) { return layer % 2; }
 
@@ -187,7 +187,7 @@ static const struct weft_pos uneven = {
     .bias = even_bias,
 };
 
-/* ---- a mechanism that adds to the hidden activation with a number that is far too small from layer 3 on */
+/* ---- a mechanism that adds to the hidden activation with a factor that is far too small in layer 3 and above */
 
 static void fading_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
@@ -279,7 +279,7 @@ static void mechanism_without_hooks(void **state)
 
 /* ---- limits of a model: a part that exceeds one fails the graph, which names it */
 
-static int wanted; /* of watches, terms of the loss or slots, by the part that makes so many */
+static int wanted; /* number of watches, loss terms or slots that the part creates */
 
 static struct weft_value *watching_build(struct weft_build *b, const void *opts, struct weft_value *x)
 {
@@ -320,7 +320,7 @@ LIMITED(watching);
 LIMITED(losing);
 LIMITED(keeping);
 
-/* Builds gpt2 with ffn=NAME that makes so many of what it makes. */
+/* Builds gpt2 with ffn=NAME, a part that creates `count` watches, loss terms or slots. */
 static enum weft_status build_with(const char *name, int count, enum weft_use use)
 {
     struct weft_settings s = {0};
@@ -360,7 +360,44 @@ static void limits_name_the_part(void **state)
     check_error(build_with("keeping", 40, WEFT_PREFILL), WEFT_INVALID, "ffn: the cache kept");
 }
 
-/* Every registered part is found by its name, and its options stand behind the model's. */
+/* ---- mistakes in a part: a weight that it does not declare, and shapes that differ */
+
+static void mistaken_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
+{
+    weft_params_linear(p, spec, "fc", spec->ffn_width, spec->width);
+}
+
+static struct weft_value *misspelt_build(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    return weft_gelu(b->g, weft_build_linear(b, x, "fc1"));
+}
+
+static struct weft_value *crooked_build(struct weft_build *b, const void *opts, struct weft_value *x)
+{
+    return weft_add(b->g, x, weft_build_linear(b, x, "fc"));
+}
+
+static void mistakes_are_explained(void **state)
+{
+    static struct weft_ffn misspelt, crooked;
+    misspelt = crooked = bare;
+    misspelt.part.name = "misspelt";
+    crooked.part.name = "crooked";
+    misspelt.part.resolve = crooked.part.resolve = NULL;
+    misspelt.part.params = crooked.part.params = mistaken_params;
+    misspelt.build = misspelt_build;
+    crooked.build = crooked_build;
+    check(weft_part_register(&misspelt.part));
+    check(weft_part_register(&crooked.part));
+    check_error(build_with("misspelt", 0, WEFT_TRAIN), WEFT_INVALID,
+                "the weight blocks.0.ffn.fc1 is not declared in params(), which declares fc, fc_bias, proj, "
+                "proj_bias: did you mean fc?");
+    for (int i = 0; i < 3; i++)
+        check_error(build_with("crooked", 0, WEFT_TRAIN), WEFT_INVALID,
+                    ((const char *[]){"have different shapes; inputs: ", "128], ", "64]"})[i]);
+}
+
+/* Every registered part is found by its name, and its options follow the model's. */
 static void listed(void **state)
 {
     const struct weft_owner *owner;
@@ -465,15 +502,11 @@ static void task_and_optimiser(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(geometry_without_scale),
-        cmocka_unit_test(norm_and_ffn_without_weights),
-        cmocka_unit_test(mechanism_from_outside),
-        cmocka_unit_test(effects_of_outside_parts),
-        cmocka_unit_test(mechanism_without_hooks),
-        cmocka_unit_test(limits_name_the_part),
-        cmocka_unit_test(listed),
-        cmocka_unit_test(task_and_optimiser),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(geometry_without_scale),  cmocka_unit_test(norm_and_ffn_without_weights),
+        cmocka_unit_test(mechanism_from_outside),  cmocka_unit_test(effects_of_outside_parts),
+        cmocka_unit_test(mechanism_without_hooks), cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(limits_name_the_part),    cmocka_unit_test(listed),
+        cmocka_unit_test(task_and_optimiser),      cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, add_parts, NULL);
 }

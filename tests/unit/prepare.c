@@ -6,7 +6,7 @@
  * run-tests: 1 s, asan 4 s
  */
 #include "test.h"
-#include "text/internal.h"
+#include "text/tokens/internal.h"
 
 #include <sys/stat.h>
 #include <zstd.h>

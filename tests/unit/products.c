@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * products.c - bf16 products have the bits of their definition, written here in plain C: on ordinary numbers and on
- * small, huge and infinite ones, at every level of the processor. PRODUCTS=N compares at least N million results of a
- * kind instead of a hundred thousand.
+ * products.c - bf16 matmuls have the bits of their definition, written here in plain C, for ordinary, tiny, huge and
+ * infinite values, at every level of the processor. PRODUCTS=N compares at least N million results of each kind instead
+ * of a hundred thousand.
  *
  * run-tests: 1 s, aarch64 12 s, asan 7 s, emulated 100 s
  */
@@ -52,7 +52,7 @@ static uint16_t *numbers(enum kind kind, int64_t n)
     return x;
 }
 
-/* c + sum over d of a[d * a_step] b[d * b_step], in steps of 32 of which even and odd elements are summed apart. */
+/* c + sum over d of a[d * a_step] b[d * b_step], in steps of 32 whose even and odd elements are summed separately. */
 static float defined_sum(float c, int64_t depth, const uint16_t *a, int64_t a_step, const uint16_t *b, int64_t b_step)
 {
     for (int64_t d = 0; d < depth; d += 32) {

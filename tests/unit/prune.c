@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune.c - pruning in training: the schedule, which weights go, that they stay, and masks in checkpoints. Several
- * ranks are ranks.c's, and the whole definition is the gate's (check/pruned.c).
+ * prune.c - pruning in training: the schedule, the choice of weights, that they stay pruned, and masks in checkpoints.
+ * ranks.c tests several ranks, and the gate the whole definition (check/trainer/pruned.c).
  *
  * run-tests: 1 s, asan 5 s
  */
-#include "train/prune.h"
+#include "train/prune/prune.h"
 #include "stage.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <math.h>
 
@@ -84,7 +84,7 @@ static void chosen_matrices_alone_are_pruned(void **state)
     }
 }
 
-/* Without a learning rate the weights are those that the mask was made of. */
+/* With a learning rate of 0, the weights are still those from which the mask was computed. */
 static void the_smallest_go_and_of_equal_ones_the_first(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void the_smallest_go_and_of_equal_ones_the_first(void **state)
     close_stage(&s);
 }
 
-/* Weights that are 0 for another reason do not bring back what is pruned. */
+/* Weights that are 0 for a different reason do not restore pruned ones. */
 static void masks_only_grow(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void weights_that_are_0_anyway_are_pruned_in_their_turn(void **state)
     close_stage(&s);
 }
 
-/* Whatever it does with gradients that are 0. */
+/* An optimiser that changes weights even if their gradients are 0. */
 static void push(const void *options, const struct weft_update *u, const struct weft_span *span)
 {
     (void)options;
@@ -225,7 +225,7 @@ static void masks_of_another_step_are_refused(void **state)
         snprintf(from, sizeof from, "%s/step-000000005", in_scratch(run));
         snprintf(to, sizeof to, "%s/step-000000008", in_scratch(run));
         move_masks(from, to);
-        check_error(weft_state_load_one(s.t, to), WEFT_FORMAT, "are not those");
+        check_error(weft_state_load_one(s.t, to), WEFT_FORMAT, "do not match");
         check_error(weft_state_load_one(s.t, from), WEFT_IO, "masks.safetensors");
         close_stage(&s);
     }
@@ -243,7 +243,7 @@ static void contradictions_are_refused(void **state)
     check(add_settings(&s.settings, "prune=0.5 prune_attention=no prune_ffn=no"));
     open_recipe(&s, "gpt2");
     check(weft_nn_init(s.model));
-    check_error(weft_learner_create(&s.t, s.model, &s.recipe, NULL), WEFT_INVALID, "none of the weights");
+    check_error(weft_learner_create(&s.t, s.model, &s.recipe, NULL), WEFT_INVALID, "selects no weight");
     close_stage(&s);
 }
 

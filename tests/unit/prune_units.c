@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune_units.c - heads, channels and ranks that are pruned in training: the schedule, whole units and nothing else, a
- * cut afterwards that leaves out what is 0 already, masks in checkpoints, single weights besides. Several ranks are
- * ranks.c's, and the whole definition is the gate's (check/pruned_units.c).
+ * prune_units.c - heads, channels and ranks pruned in training: the schedule, whole units and nothing else, a cut
+ * afterwards that removes what is already 0, masks in checkpoints, single weights pruned in addition. ranks.c tests
+ * several ranks, and the gate the whole definition (check/trainer/pruned_units.c).
  *
  * run-tests: 1 s
  */
 #include "stage.h"
-#include "train/prune.h"
-#include "train/record.h"
+#include "train/prune/prune.h"
+#include "train/record/record.h"
+#include "train/score/evaluate.h"
 
 #include <math.h>
 
@@ -87,7 +88,7 @@ static void the_last_number_is_that_of_a_cut(void **state)
 
 /* ---- which units */
 
-/* One of the heads, of 3 to 1 in the norm of its output, and of 1 to 4 in that of its values: 0.75. */
+/* One head has 3 times the output norm of the others and a quarter of their value norm: importance 0.75, the lowest. */
 static void the_least_important_go_whole(void **state)
 {
     (void)state;
@@ -175,9 +176,9 @@ static void a_cut_leaves_out_what_is_pruned(void **state)
     cut_after_training("gpt2", "m2=yes prune_ranks=0.75");
 }
 
-/* ---- single weights besides */
+/* ---- single weights in addition to units */
 
-/* A matrix has the share of single weights, or what units and those before them make. */
+/* A matrix has the fraction of single weights, or the larger one that units and earlier weights give. */
 static void single_weights_count_those_of_units(void **state)
 {
     (void)state;
@@ -219,7 +220,7 @@ static void resumed_training_has_the_same_bits(void **state)
     check_resume_of_pruning(ALL "prune=0.95", 11, "d");
 }
 
-/* ---- what is refused */
+/* ---- what is rejected */
 
 static void refused(const char *preset, const char *settings, enum weft_status status, const char *words)
 {
@@ -243,8 +244,8 @@ static void what_cannot_be_cut_is_refused_by_name(void **state)
     refused("gpt2", "m3=yes m3_tying=per_head_scalar prune_channels=0.5", WEFT_UNSUPPORTED, "prune_channels=0.5: m3_");
     refused("gpt2", "m3=yes m3_tying=per_head_scalar prune_ranks=0.5", WEFT_UNSUPPORTED, "prune_ranks=0.5: m3_tying");
     refused("gpt2", "prune_ranks=0.5", WEFT_INVALID, "prune_ranks=0.5: no mechanism");
-    refused("gpt2", "prune_heads=0.1", WEFT_INVALID, "prune_heads=0.1: 0.1 of 4 is none");
-    refused("gpt2", "prune_heads=0.9", WEFT_INVALID, "prune_heads=0.9: 0.9 of 4 is all");
+    refused("gpt2", "prune_heads=0.1", WEFT_INVALID, "prune_heads=0.1: 0.1 of 4 rounds to none");
+    refused("gpt2", "prune_heads=0.9", WEFT_INVALID, "prune_heads=0.9: 0.9 of 4 rounds to all");
     struct weft_settings settings = {0};
     struct weft_spec spec;
     struct weft_recipe recipe;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * queue.c - how runs of a study end. The queue starts the program that runs, `weft train FOLDER ...`: here that is this
- * test, which ends as the arm in the folder's name says.
+ * queue.c - the ways in which runs of a study end. The queue starts the running program as `weft train FOLDER ...`;
+ * here that is this test, which ends in the way named by the arm in the folder's name.
  *
  * run-tests: 1 s, asan 1 s, tsan 1 s
  */
@@ -18,7 +18,7 @@ static int train(const char *folder)
     if (strstr(folder, "/stopped/"))
         return WEFT_EXIT_STOPPED;
     if (strstr(folder, "/broken/")) {
-        fputs("weft: the data are missing\n", stderr);
+        fputs("weft: the data is missing\n", stderr);
         return 1;
     }
     if (strstr(folder, "/killed/"))
@@ -78,7 +78,7 @@ static void ends_of_runs(void **state)
     run("ends");
     expect(0, WEFT_DONE, "");
     expect(1, WEFT_WAITING, "");
-    expect(2, WEFT_FAILED, "the data are missing");
+    expect(2, WEFT_FAILED, "the data is missing");
     expect(3, WEFT_FAILED, "signal 9");
     expect(4, WEFT_FAILED, "ended without a score");
     weft_queue_release(&queue);

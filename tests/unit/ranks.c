@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranks.c - training on several ranks, which are threads here: the same bits as alone, and who owns what.
+ * ranks.c - training on several ranks, which are threads here: the same bits as on one rank, and the ownership of data.
  *
  * run-tests: 12 s, tsan 118 s
  */
-#include "train/ranks.h"
+#include "train/ranks/ranks.h"
 #include "check/mutants/mutants.h"
 #include "comm/comm.h"
 #include "ops/ops.h"
@@ -14,7 +14,7 @@
 
 enum { STEPS = 4 };
 
-/* What a rank has in the end. */
+/* A rank's final state. */
 struct result {
     char weights[65], stream[65], losses[65];
     double norm;
@@ -134,8 +134,8 @@ static _Thread_local bool broken_here; /* the rank of this thread */
 static struct fault {
     enum weft_op_id op;
     bool backward;
-    int bit;      /* of an f32, or bf16 */
-    int64_t from; /* the fault is of elements from there on */
+    int bit;      /* bit that is flipped in an f32 or bf16 */
+    int64_t from; /* first element that the fault affects */
 } fault;
 
 static void flip(const struct weft_tensor *t)
@@ -161,7 +161,7 @@ enum { VERIFY_EVERY = 2, RANKS = 4, GROUPS_EACH = 2 };
 
 struct verified {
     int broken;          /* rank */
-    int64_t step[RANKS]; /* of each rank in the end */
+    int64_t step[RANKS]; /* final step of each rank */
 };
 
 static enum weft_status train_verified(struct weft_comm *c, void *context)
@@ -203,7 +203,7 @@ static void a_broken_rank_is_found(void **state)
         *(fault.backward ? &op->bwd.run : &op->fwd.run) = run_broken;
         enum weft_status status = weft_comm_loopback(RANKS, train_verified, &v);
         weft_mutants_restore();
-        snprintf(wanted, sizeof wanted, "has other bits on rank %d:", v.broken);
+        snprintf(wanted, sizeof wanted, "has different bits on rank %d:", v.broken);
         print_message("%s %s, bit %d: found at step %lld\n", weft_op(fault.op)->name,
                       fault.backward ? "backward" : "forward", fault.bit, (long long)v.step[v.broken] + 1);
         assert_int_equal(status, WEFT_CHECK);
@@ -285,7 +285,7 @@ static enum weft_status collect(struct weft_comm *c, void *context)
             if (array[i] != 'a' + r)
                 return FAIL(WEFT_CHECK, "rank %d has '%s'", c->rank, array);
     TRY(weft_comm_any(c, c->rank == c->size - 1, &any));
-    return any ? weft_comm_agree(c, "config", "the same") : FAIL(WEFT_CHECK, "nobody said so");
+    return any ? weft_comm_agree(c, "config", "the same") : FAIL(WEFT_CHECK, "no rank passed true");
 }
 
 static void ranks_collect(void **state)
@@ -314,7 +314,7 @@ static enum weft_status leave(struct weft_comm *c, void *context)
     int64_t blocks[4] = {0};
     (void)context;
     if (c->rank == 1)
-        return FAIL(WEFT_NOMEM, "rank 1 is gone");
+        return FAIL(WEFT_NOMEM, "rank 1 was lost");
     TRY(weft_comm_gather(c, blocks, sizeof *blocks));
     return WEFT_OK;
 }
@@ -323,10 +323,10 @@ static void failures_reach_all(void **state)
 {
     (void)state;
     assert_int_equal(weft_comm_loopback(4, disagree, NULL), WEFT_INVALID);
-    assert_non_null(strstr(weft_error(), "rank 2 of 4 has another config than rank 0"));
+    assert_non_null(strstr(weft_error(), "rank 2 of 4: its config differs from rank 0's"));
     assert_int_equal(weft_comm_loopback(4, fail_alone, NULL), WEFT_NOMEM);
     assert_int_equal(weft_comm_loopback(4, leave, NULL), WEFT_NOMEM);
-    assert_non_null(strstr(weft_error(), "rank 1 is gone"));
+    assert_non_null(strstr(weft_error(), "rank 1 was lost"));
 }
 
 int main(void)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * reference.c - a reference that is right raises no alarm, whatever the model and in f32 and bf16; one that is wrong in
- * a single tensor does. What the file lacks is refused (tests/cli/reference.sh has a definition that is not Weft's).
+ * reference.c - a correct reference raises no alarm with any model, in f32 and bf16; one with a single wrong tensor
+ * does. A missing tensor is an error. (tests/cli/reference.sh uses an independent definition.)
  *
  * run-tests: 4 s
  */
-#include "check/gate.h"
+#include "check/probe/gate.h"
 #include "ckpt/ckpt.h"
 #include "test.h"
 
 #include <math.h>
 
-/* ---- a reference made by the f64 execution, from the inputs as they were written */
+/* ---- a reference computed in f64, from the inputs as they were written */
 
 struct making {
     struct weft_spec tiny;
@@ -196,10 +196,10 @@ static void lacks_are_refused(void **state)
     m.entry[n].dim[m.entry[n].ndim - 1] *= 2; /* logits: two rows in one */
     m.entry[n].dim[0] /= 2;
     check(weft_safetensors_write(path, m.entry, n + 2, NULL));
-    check_error(weft_reference_check(&spec, path, &report), WEFT_FORMAT, "logits has the shape [");
+    check_error(weft_reference_check(&spec, path, &report), WEFT_FORMAT, "logits has shape [");
     m.entry[n].name = "logit";
     check(weft_safetensors_write(path, m.entry, n + 2, NULL));
-    check_error(weft_reference_check(&spec, path, &report), WEFT_FORMAT, "a tensor logit, which is not known");
+    check_error(weft_reference_check(&spec, path, &report), WEFT_FORMAT, "an unknown tensor logit: write only");
     assert_int_equal(report.checks, 0);
     forget(&m);
     weft_spec_release(&spec);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * registering.c - many parts from outside: mechanisms that read the hidden activation, more than a split has outputs,
- * and parts, tasks and optimisers that are registered while other threads make specs and recipes.
+ * registering.c - many parts from outside: more mechanisms that read the hidden activation than a split has outputs,
+ * and parts, tasks and optimisers that are registered while other threads create specs and recipes.
  *
  * run-tests: 1 s, asan 5 s, tsan 5 s
  */
@@ -9,9 +9,10 @@
 #include "nn/parts.h"
 #include "ops/ops.h"
 #include "test.h"
-#include "train/train.h"
+#include "train/tasks.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { READERS = 20, MECHANISMS = 20, TASKS = 30, THREADS = 3 };
 
@@ -53,7 +54,7 @@ static int add_readers(void **state)
     return 0;
 }
 
-/* One step's gradient of gpt2 with so many of them. */
+/* Computes one step's gradient of gpt2 with `count` of them. */
 static void trains_with(int count)
 {
     struct weft_settings s = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * rng.c - the generator matches Random123's published values, and the numbers drawn have the right distributions.
+ * rng.c - the generator matches Random123's published values, and random numbers have the right distributions.
  *
  * run-tests: 1 s, aarch64 2 s, asan 1 s
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * run.c - a library caller trains a run as `weft train` does: the same weights with and without a folder, stopped by
- * another thread and resumed; what fails a gate is refused; nothing is printed.
+ * run.c - a caller of the library trains a run like `weft train`: the same weights with and without a folder, stopped
+ * by a different thread and resumed; a model that fails a gate is rejected; nothing is printed.
  *
  * run-tests: 7 s, tsan 67 s
  */
@@ -160,7 +160,7 @@ static void gives_the_same_weights(void **state)
     int gates_checks = stopped.run.gates_checks; /* there may be more on a faster machine */
     close_caller(&stopped);
 
-    open_caller(&resumed, path, ""); /* the folder is the model, too */
+    open_caller(&resumed, path, ""); /* the folder is also the model */
     resumed.run.folder = path;
     resumed.run.resume = true;
     check(train_in_silence(&resumed.run));
@@ -176,7 +176,7 @@ static void gives_the_same_weights(void **state)
     close_caller(&plain);
 }
 
-/* Other models, threads and micro-batches read the same; another seed does not. */
+/* Different models, threads and micro-batches read the same samples; a different seed does not. */
 static void hashes_what_it_read(void **state)
 {
     (void)state;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * scaling.c - scaling=mup: the same model as the standard at its usual width, other first weights and learning rates at
- * others, and all gates on such models.
+ * scaling.c - scaling=mup: at the base width the same model as with scaling=standard, at others different initial
+ * weights and learning rates; such models pass all gates.
  *
  * run-tests: 10 s
  */
-#include "check/gate.h"
+#include "check/probe/gate.h"
 #include "test.h"
+#include "train/learner.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * score.c - what the scorer says tokens cost is what the logits of a session, fed token by token, say; and it is the
+ * score.c - the losses of tokens from the scorer match the logits of a session that is fed token by token, and have the
  * same bits in batches of 1, 3 and 8.
  *
  * run-tests: 1 s, asan 5 s
  */
-#include "train/score.h"
+#include "train/score/score.h"
 #include "infer/infer.h"
 #include "test.h"
 #include "text/text.h"
@@ -64,7 +64,7 @@ static double by_session(const struct stage *s, const int32_t *tokens, int64_t c
     return nll;
 }
 
-/* Sequences up to a context and one token; the longer ones say what is left of them. */
+/* Sequences of up to a context and one token, and longer ones; `windows` lists the windows that are scored. */
 static const struct sequence {
     int64_t count, from;
     int64_t windows[3][3]; /* first token, count, from */
@@ -165,7 +165,7 @@ static void texts_are_streams(void **state)
     close_model(&s.spec, s.model);
 }
 
-/* The cost of a text after another, or after the end-of-text token. */
+/* Returns the cost of a text that follows `before`, or the end-of-text token. */
 static double cost_of(const struct stage *s, const char *before, const char *text)
 {
     int32_t tokens[CONTEXT + 1] = {256};

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * simulate.c - the simulated studies pass, and their checks notice functions of plan, statistics and pairing that are
- * broken: those below stand before the library's, and break them if asked. tests/long/source_mutants.py has many more.
+ * simulate.c - the simulated studies pass, and their checks notice broken functions of plan, statistics and pairing.
+ * The functions below replace library functions and can break their results. tests/long/source_mutants.py has many
+ * more.
  *
  * run-tests: 6 s, asan 16 s
  */
 #define _GNU_SOURCE
 #include "simulate/simulate.h"
-#include "report/results.h"
+#include "report/read/results.h"
 #include "test.h"
 
 #include <dlfcn.h>
@@ -86,7 +87,7 @@ static void once(void **state)
     assert_true(s.failed > 0);
     check(weft_simulate_record(scratch, &s));
     broken = SOUND;
-    check(weft_simulate_once(scratch, false, &s)); /* the record says that it failed, so it does not count */
+    check(weft_simulate_once(scratch, false, &s)); /* recorded as failed, so it does not count */
     assert_true(s.checks > 250 && s.failed == 0);
     check(weft_simulate_record(scratch, &s));
     broken = FREEDOM;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * stage.h - a small model with its trainer, for tests that take steps or look at a recipe.
+ * stage.h - a small model with its trainer, for tests that take steps or check a recipe.
  */
 #ifndef WEFT_TESTS_STAGE_H
 #define WEFT_TESTS_STAGE_H
 
 #include "test.h"
-#include "train/record.h"
-#include "train/train.h"
+#include "train/learner.h"
+#include "train/record/record.h"
 
 #include <math.h>
 
@@ -17,7 +17,7 @@ struct stage {
     struct weft_recipe recipe;
     struct weft_nn *model;
     struct weft_learner *t;
-    struct weft_net net; /* a graph of the model, where a test makes one */
+    struct weft_net net; /* a graph of the model, if a test builds one */
     struct weft_exec *exec;
 };
 

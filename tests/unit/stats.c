@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stats.c - distributions against golden values (golden/stats.json), comparisons and their words against answers done
- * by hand, and studies simulated by the hundred thousand: what is promised about chances is counted.
+ * stats.c - compares distributions with golden values (golden/stats.json), and comparisons and their sentences with
+ * results computed by hand; and checks the promised error rates in a hundred thousand simulated studies.
  *
  * run-tests: 9 s
  */
@@ -167,7 +167,7 @@ static void verdicts_in_words(void **state)
     expect_text(&c, "not enough seeds: +0.0040 nats in 1 seed; a verdict needs 3 or more");
     c = compare(same, zeros, 3);
     assert_int_equal(weft_verdict(&c), WEFT_TOO_FEW_SEEDS);
-    expect_text(&c, "not enough seeds: exactly -0.010 nats in each of 3 seeds, which says nothing about the noise");
+    expect_text(&c, "not enough seeds: exactly -0.010 nats in each of 3 seeds, so the noise is unknown");
     for (int i = 0; i < 5; i++)
         worse[i] = 3 + better[i];
     for (int i = 0; i < 5; i++)
@@ -184,10 +184,10 @@ static void verdicts_in_words(void **state)
 /* The noise of a run; base and arms of a study have a key each. */
 typedef double noise_fn(uint64_t key, uint64_t run);
 
-/* Most of the deviation is the seed's own, which pairing takes out. What is left of a difference has deviation 1. */
+/* Most of the deviation belongs to the seed, and pairing removes it. The remaining deviation of a difference is 1. */
 static double normal(uint64_t key, uint64_t run) { return 3 * weft_normal(0, run) + sqrt(0.5) * weft_normal(key, run); }
 
-/* This share of runs ends in a worse basin. */
+/* This fraction of runs ends in a worse basin. */
 static double basins(uint64_t key, uint64_t run, double share)
 {
     return 0.1 * weft_normal(key, run) + (weft_uniform(weft_key(key, 1), run) < share);
@@ -204,7 +204,7 @@ static double opposite_basins(uint64_t key, uint64_t run)
 /* One run in ten fails, and none of the base. The mean is taken out of the noise. */
 static double failing_arm(uint64_t key, uint64_t run) { return basins(key, run, key ? 0.1 : 0) - (key ? 0.1 : 0); }
 
-/* Losses of the base and of arms behind it. */
+/* Losses of the base and of the arms after it. */
 static void draw(noise_fn *noise, int study, int arms, int64_t seeds, double loss[][MAX_SEEDS])
 {
     for (int a = 0; a <= arms; a++)
@@ -212,7 +212,7 @@ static void draw(noise_fn *noise, int study, int arms, int64_t seeds, double los
             loss[a][i] = 10 + noise((uint64_t)a, (uint64_t)(study * MAX_SEEDS + i));
 }
 
-/* The shares of studies with one arm, planted to be better by `effect`, that call it better and worse. */
+/* The fractions of studies with one arm, planted to be better by `effect`, that call it better and worse. */
 struct tally {
     int64_t studies, better, worse;
 };
@@ -253,8 +253,8 @@ static void equal_arms_differ_in_one_study_of_twenty(void **state)
     assert_false_alarms("false alarms, normal noise, 3 seeds", normal, FEWER, 3, 0.05, 0.05);
 }
 
-/* The t test promises nothing here. With independent basins it errs less often than it says; with opposite ones
- * whenever all seeds fall on one side, however few they are. */
+/* The t test promises nothing here. With independent basins it errs less often than its level; with opposite ones
+ * whenever all seeds fall on one side, however few there are. */
 static void basins_are_no_normal_noise(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void a_planted_effect_is_found_as_often_as_predicted(void **state)
 
 /* ---- families */
 
-/* What a family of arms with one base went wrong in. */
+/* Number of errors in families of arms with one base. */
 struct errors {
     int64_t holm, words,
         coverage; /* an arm that equals the base has a small p, is found to differ; an interval is wrong */
@@ -339,7 +339,7 @@ static void holm_by_hand(void **state)
     for (int a = 0; a < ARMS; a++)
         c[a] = (struct weft_comparison){.arm = d[a], .base = zeros, .seeds = 5};
     c[ARMS] = (struct weft_comparison){.arm = d[0], .base = zeros, .seeds = 1};
-    check(weft_compare(c, ARMS + 1, ARMS + 1)); /* what has no p counts: five were asked */
+    check(weft_compare(c, ARMS + 1, ARMS + 1)); /* a comparison without p also counts: there were five */
     assert_true(c[3].p_holm == 5 * c[3].p);
     assert_true(c[0].p_holm == 4 * c[0].p && c[1].p_holm == c[0].p_holm);
     assert_true(c[2].p_holm == fmin(1, 2 * c[2].p) && isnan(c[4].p_holm));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stepped.c - the gate `stepped` with tasks and optimisers: sound ones pass, those registered from outside too, and
- * broken ones do not.
+ * stepped.c - the gate `stepped` with tasks and optimisers: sound ones pass, including those registered from outside,
+ * and broken ones fail.
  *
  * run-tests: 15 s
  */

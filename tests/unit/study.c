@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * study.c - planning a study: widths that match, the list of runs, what identifies a run.
+ * study.c - planning a study: matched widths, the list of runs, and the identity of a run.
  *
  * run-tests: 2 s, asan 10 s
  */
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-static struct weft_settings settings; /* of the study that is open: it reads them as long as it is */
+static struct weft_settings settings; /* settings of the open study, which reads them until it is closed */
 
 /* Lines of a config, and settings above it with spaces between. */
 static void open_study(struct weft_study *s, const char *lines, const char *over)
@@ -37,7 +37,7 @@ static double size_of(const struct weft_study *s, const struct weft_spec *spec)
     return size;
 }
 
-/* The possible width that comes nearest, by trying them all. */
+/* Returns the nearest possible width, by trying all. */
 static int64_t nearest(const struct weft_study *s, const struct weft_arm *arm, int64_t most)
 {
     double goal = size_of(s, &s->arm[0].spec), least = INFINITY;

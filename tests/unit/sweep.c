@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sweep.c - the sweep goes through all models when a check kills its process, also where SIGCHLD is ignored and nobody
- * learns how a process ended.
+ * sweep.c - the sweep covers all models even if a check kills its process, and even if SIGCHLD is ignored, so that the
+ * exit status of a process is lost.
  *
  * run-tests: 1 s
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * tasks.c - samples of the synthetic tasks keep every rule of their definition, those of texts are every window once,
- * what is held out is never trained on, nor validated on if it is for the test, and samples stay what they were.
+ * tasks.c - samples of the synthetic tasks follow every rule of their definition, samples of texts are every window
+ * once, held-out samples are never trained on, test samples are never used for validation, and samples never change.
  *
  * run-tests: 3 s, asan 17 s
  */
 #include "shards.h"
-#include "train/train.h"
+#include "train/recipe.h"
 
 #include <math.h>
 
@@ -90,7 +90,7 @@ static void recall(void **state)
 
 /* ---- mqar */
 
-/* Where key m stands again, as a gap. */
+/* Returns the position at which key m recurs, as a gap. */
 static int64_t gap_of(const struct stage *s, int64_t pairs, int64_t m)
 {
     int64_t at = -1;
@@ -149,7 +149,7 @@ static void mqar_keeps_its_rules(void **state)
     }
 }
 
-/* Gaps come one after another without replacement: P(g0, g1) = w(g0) w(g1) / (1 - w(g0)). */
+/* Gaps are drawn in turn without replacement: P(g0, g1) = w(g0) w(g1) / (1 - w(g0)). */
 static void mqar_gaps_follow_the_power_law(void **state)
 {
     (void)state;
@@ -180,7 +180,7 @@ static void mqar_refuses_what_is_impossible(void **state)
     refuses("task=mqar vocab=64 mqar_length=64", "larger vocabulary");
 }
 
-/* ---- entailment: the tree is put together again from what samples say */
+/* ---- entailment: the tree is rebuilt from the samples */
 
 enum { NODES = 64, ANSWERS = 2, ROOT = 2, SAMPLES = 60000 };
 
@@ -207,7 +207,7 @@ static void learn(struct stage *s, struct tree *t)
     }
 }
 
-/* The ancestor next above; the root where there is none. */
+/* Returns the parent; the root if there is none. */
 static int parent_of(const struct tree *t, int b)
 {
     for (int a = ROOT + 1; a < NODES; a++)
@@ -232,7 +232,7 @@ static void entailment_is_a_tree(void **state)
         for (int a = ROOT + 1; a < NODES; a++) {
             if (t.said[a][b] == 2 && t.depth[b] > t.depth[a] + 1) /* above b means above its parent */
                 assert_int_equal(t.said[a][parent_of(&t, b)], 2);
-            if (t.said[a][b] == 1) /* wrong ancestors stand as high as right ones */
+            if (t.said[a][b] == 1) /* wrong ancestors are at the same level as right ones */
                 assert_true(t.depth[a] < t.depth[b]);
         }
     }
@@ -263,7 +263,7 @@ static void entailment_needs_both_tokens(void **state)
     refuses("task=entailment vocab=2", "too small");
 }
 
-/* ---- text: windows of token files, whose tokens tell where they are from */
+/* ---- text: windows of token files, whose tokens encode their position */
 
 enum { CONTEXT = 8, WINDOWS = 61, VAL_WINDOWS = 23, TEST_WINDOWS = 9, VAL_FIRST = 1000, TEST_FIRST = 2000 };
 
@@ -293,7 +293,7 @@ static int64_t draw_window(struct stage *s, uint64_t index, int32_t first)
     return window_of(s->tokens, CONTEXT, first);
 }
 
-/* Draws `count` samples and counts how often each of `windows` came. */
+/* Draws `count` samples and counts how often each of `windows` occurred. */
 static void visit(struct stage *s, uint64_t from, int64_t count, int32_t first, int *visits, int64_t windows)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -418,7 +418,7 @@ static void held_out_samples_are_never_trained_on(void **state)
     }
 }
 
-/* Of so many samples every one that there is comes, most likely: the counts are small. */
+/* This many samples very likely contain every possible sample, because there are few. */
 static void different_samples_are_counted(void **state)
 {
     (void)state;

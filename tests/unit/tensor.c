@@ -81,8 +81,8 @@ static void bf16_rounds_to_nearest_even(void **state)
     assert_true(isnan(weft_f32_from_bf16(weft_bf16_from_f32(NAN))));
 }
 
-/* Every half returns; what lies between two of them, and beside the middle, becomes the nearer one, and the middle the
- * even one. */
+/* Every half converts back to itself; other values round to the nearest half, and halfway values to the one that is
+ * even. */
 static void f16_rounds_to_nearest_even(void **state)
 {
     (void)state;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * test.h - what unit tests share: cmocka with the headers it needs, statuses that must be good or bad, a folder for
- * scratch files, whole files, settings from one text, small models. Trainers are in stage.h.
+ * test.h - shared by the unit tests: cmocka with the headers it needs, checks of statuses, a folder for scratch files,
+ * whole files, settings from one string, small models. stage.h has trainers.
  */
 #ifndef WEFT_TEST_H
 #define WEFT_TEST_H
 
-#include "nn/model.h"
+#include "nn/net.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-/* Sanitizers are slow, that of threads the most, and replace malloc: some tests do less under them. */
+/* Sanitizers are slow, ThreadSanitizer most of all, and replace malloc, so some tests do less under them. */
 #ifndef __has_feature
 #define __has_feature(name) 0
 #endif
@@ -32,7 +32,7 @@
 #define SANITIZED THREADS_SANITIZED
 #endif
 
-/* Tests with many cases of a kind take one of n, or of what WEFT_EVERY says: 1 takes all (make long-whole). */
+/* Tests with many cases of a kind take one of n, or of WEFT_EVERY if it is set: 1 takes all (make long-whole). */
 static inline int one_of(int n)
 {
     const char *asked = getenv("WEFT_EVERY");
@@ -135,7 +135,7 @@ static inline struct text read_file(const char *path)
 
 /* ---- settings */
 
-/* Adds those of one text, which are separated by spaces. */
+/* Adds the settings in a string, which are separated by spaces. */
 static inline enum weft_status add_settings(struct weft_settings *s, const char *text)
 {
     char copy[1024], *rest = copy;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * threads.c - the thread pool: every tile once, scopes, calls inside tiles, several callers, forks, and what a program
- * around it keeps for itself (its cores, its signals, its modes of floating point).
+ * threads.c - the thread pool: every tile once, scopes, calls inside tiles, several callers, forks, and the state of
+ * the calling program that it leaves alone (cores, signals, floating-point modes).
  *
  * run-tests: 1 s, asan 1 s, tsan 5 s
  */
@@ -56,7 +56,7 @@ static void every_tile_once(void **state)
     assert_int_equal(weft_threads_set(5000), WEFT_INVALID);
 }
 
-/* One after another as fast as possible: a worker that comes late meets the next call. */
+/* Calls follow each other as fast as possible: a late worker meets the next call. */
 static void calls_in_a_row(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void scopes_nest(void **state)
     assert_int_equal(weft_threads_set(2), WEFT_OK);
     weft_threads_enter(&outer, 3);
     assert_int_equal(weft_threads(), 3);
-    assert_int_equal(weft_threads_set(5), WEFT_OK); /* of the process: not this scope's */
+    assert_int_equal(weft_threads_set(5), WEFT_OK); /* sets the process's number, not this scope's */
     assert_int_equal(weft_threads(), 3);
     assert_true(covers(TILES));
     weft_threads_enter(&same, 0);
@@ -152,7 +152,7 @@ static void scopes_nest(void **state)
 
 static void note_thread_of(void *context, int64_t tile, int thread) { ((int *)context)[tile] = thread; }
 
-/* What checks ask for: a kernel whose result depends on threads must not pass because one of them came late. */
+/* Checks need this: a kernel whose result depends on threads must not pass because one thread was late. */
 static void every_thread_computes_its_own_share(void **state)
 {
     (void)state;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * token_files.c - the plain reader of token files gives what the real one does, in files of all formats; files that two
- * splits share are found.
+ * token_files.c - the plain reader of token files gives the same tokens as the real one, in files of all formats, and
+ * finds files that two splits share.
  *
  * run-tests: 1 s, asan 1 s
  */
-#include "check/stepped.h"
+#include "check/samples/samples.h"
 #include "shards.h"
 
 #include <unistd.h>

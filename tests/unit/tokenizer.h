@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "test.h"
-#include "text/bpe.h"
+#include "text/tokenizer/bpe.h"
 
 #define GOLDEN "tests/golden/tokenizer.json"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_json.c - the parts of Hugging Face's tokenizer.json, one by one: what they do to a text, and what is
- * refused. tests/once/tokenizers.sh compares them with PyPI's tokenizers.
+ * tokenizer_json.c - tests each part of Hugging Face's tokenizer.json: its effect on a text, and its errors.
+ * tests/once/tokenizers.sh compares them with PyPI's tokenizers.
  *
  * run-tests: 4 s, asan 12 s
  */
@@ -13,7 +13,7 @@
 
 #define MARK "\xe2\x96\x81"
 
-/* ---- small tokenizers: bytes in GPT-2's spelling, or characters with <0xHH> behind them */
+/* ---- small tokenizers: bytes in GPT-2's spelling, or characters followed by <0xHH> */
 
 struct parts {
     const char *added, *normalizer, *pre, *post, *decoder, *model; /* NULL: an empty list, null, nothing */
@@ -21,7 +21,7 @@ struct parts {
     const char *merges;                                            /* JSON */
     bool text;                                                     /* over characters */
     bool untyped;                                                  /* the model has no type */
-    int missing;                                                   /* a byte that has another name; 0: none */
+    int missing;                                                   /* a byte that has a different name; 0: none */
 };
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}"
@@ -346,7 +346,7 @@ static void refused_parts(void **state)
                  "\"add_prefix_space\":true}]}"},
          "add_prefix_space"},
         {{.post = "{\"type\":\"BertProcessing\"}"}, "post_processor (BertProcessing)"},
-        {{.post = "{\"type\":\"TemplateProcessing\",\"single\":[]}"}, "does not have the text once"},
+        {{.post = "{\"type\":\"TemplateProcessing\",\"single\":[]}"}, "does not contain the text exactly once"},
         {{.decoder = "{\"type\":\"WordPiece\"}"}, "decoder (WordPiece)"},
         {{.text = true, .tokens = "a", .decoder = "null"}, "decoder (null)"},
         {{.text = true, .tokens = "a", .decoder = "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}"},
@@ -355,7 +355,7 @@ static void refused_parts(void **state)
         {{.text = true, .tokens = "a", .model = "\"byte_fallback\":true,\"ignore_merges\":true"}, "ignore_merges"},
         {{.added = "{\"id\":256,\"content\":\"x y\",\"rstrip\":true}"}, "rstrip"},
         {{.added = "{\"id\":256,\"content\":\"x y\",\"single_word\":true}"}, "single_word"},
-        {{.tokens = "\xc4\xa0x", .added = ADDED(256, "\xc4\xa0x", false, false)}, "another text"},
+        {{.tokens = "\xc4\xa0x", .added = ADDED(256, "\xc4\xa0x", false, false)}, "a different text"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         refused(&rows[i].parts, strstr(rows[i].says, "no pattern") ? WEFT_FORMAT : WEFT_UNSUPPORTED, rows[i].says);
@@ -402,7 +402,7 @@ static void hostile_pattern(void **state)
     weft_tokenizer_free(t);
 }
 
-/* Patterns whose time would grow with the square of the text: each start looks as far as the text goes. */
+/* Patterns whose time would grow with the square of the text: each start scans to the end of the text. */
 static void slow_patterns(void **state)
 {
     static const char *const patterns[] = {"[\\\\s\\\\S]+Z|[\\\\s\\\\S]", "a+b|[\\\\s\\\\S]",
@@ -423,7 +423,7 @@ static void slow_patterns(void **state)
     free(text);
 }
 
-/* Long pieces are found in windows that grow: whatever the window, they are those of one search. */
+/* Long pieces are found in growing windows: whatever the window, the pieces are those of a single search. */
 static void long_pieces(void **state)
 {
     static const char pattern[] = "\\p{L}+b(?=c)|(?<=x)y+|\\s+(?!\\S)|\\s+$|\\p{L}+|.|\\n";
@@ -491,7 +491,7 @@ static void empty_file(void **state)
     unlink(path);
 }
 
-/* A normalizer that makes gigabytes of a line, too. */
+/* For example a normalizer that turns a line into gigabytes. */
 static void hostile_normalizer(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tokenizer_train.c - training gives the merges of a reference implementation, however the text is read in blocks.
+ * tokenizer_train.c - training gives the merges of a reference implementation, however the text is divided into blocks.
  *
  * run-tests: 1 s, asan 4 s
  */
@@ -58,12 +58,8 @@ static void invalid_arguments_are_rejected(void **state)
         int vocab;
         const char *specials[2], *says;
     } rows[] = {
-        {256, {"<end>"}, "give 257"},
-        {-1, {"<end>"}, "give 257"},
-        {300, {"x"}, "2 to 1024"},
-        {300, {""}, "2 to 1024"},
-        {300, {"\xc4\xa0t"}, "printable ASCII"},
-        {300, {"<end>", "<end>"}, "twice"},
+        {256, {"<end>"}, "expected 257"}, {-1, {"<end>"}, "expected 257"},         {300, {"x"}, "2 to 1024"},
+        {300, {""}, "2 to 1024"},         {300, {"\xc4\xa0t"}, "printable ASCII"}, {300, {"<end>", "<end>"}, "twice"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct weft_tokenizer *t = NULL;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * train.c - a step: optimisers against golden weights (golden/optim.json) and under spikes, schedules, sums over
- * micro-batches and their order, losses by term. What is not finite is finite.c's.
+ * train.c - a step: optimisers against golden weights (golden/optim.json) and with spikes, schedules, sums over
+ * micro-batches and their order, losses by term. finite.c tests non-finite values.
  *
  * run-tests: 1 s, asan 12 s
  */
 #include "stage.h"
+#include "train/learner.h"
+#include "train/score/evaluate.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -207,7 +209,7 @@ static int64_t ragged_length(const void *options)
     return RAGGED;
 }
 
-/* Every sample has another number of scored tokens, some none. */
+/* Samples have different numbers of scored tokens, some none. */
 static void ragged_sample(const struct weft_spec *spec, const void *options, uint64_t index, int32_t *tokens,
                           int32_t *targets)
 {

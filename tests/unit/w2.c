@@ -3,7 +3,7 @@
  * w2.c - the Wasserstein-2 geometry is a metric: distances recovered from the attention kernel's own logits obey the
  * axioms on 10^5 random triples of Gaussians.
  *
- * Every row is a sequence of its own that sees one key, so its log-sum-exp is its logit:
+ * Every row is a separate sequence that sees one key, so its log-sum-exp is its logit:
  *     lse = (2 <q, k> - |k|^2) / (tau + eps)     hence     W2^2 = |q|^2 - (tau + eps) lse
  *
  * run-tests: 2 s

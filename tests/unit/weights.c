@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * weights.c - weights come back from disk bit by bit, from a file, a checkpoint or a run; what does not fit is named.
- * Models begin with the same values where names and shapes agree.
+ * weights.c - weights read back from disk bit by bit, from a file, a checkpoint or a run; errors name weights that do
+ * not fit. Models have the same initial values in weights with the same name and shape.
  *
  * run-tests: 1 s, asan 1 s
  */
@@ -167,7 +167,7 @@ static void memory_is_used_again(void **state)
     close_model(&spec, model);
 }
 
-/* A new model reads its weights where the file has them, and what is written to them is not lost. */
+/* A new model reads its weights directly from the file, and writes to them are not lost. */
 static void they_stay_in_the_file(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void they_stay_in_the_file(void **state)
     close_model(&spec, model);
 }
 
-/* Weights with gaps between them lie otherwise in memory than in a file, where none may be. */
+/* Weights with gaps between them have a different layout in memory than in a file, which may have no gaps. */
 static void gaps_are_no_hindrance(void **state)
 {
     (void)state;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * declared.c - mutants that declare weights as something else than they are, or layers that share what is not theirs to
- * share and say so.
+ * declared.c - mutants that declare weights with a wrong role, group or unit, or layers that openly share weights.
  */
 #include "check/mutants/mutants.h"
 
@@ -15,7 +14,7 @@ static bool is_named(const struct weft_param *w, const char *name)
     return strcmp(dot ? dot + 1 : w->name, name) == 0;
 }
 
-/* Declares the weights of a part, and then the one of this name as something else. */
+/* Declares the weights of a part, and changes role and group of the one with this name. */
 static void declare_as(const struct weft_part *sound, struct weft_params *p, const struct weft_spec *spec,
                        const void *options, const char *name, enum weft_role role, enum weft_trained_as group)
 {
@@ -29,7 +28,7 @@ static void declare_as(const struct weft_part *sound, struct weft_params *p, con
         }
 }
 
-/* The declaration of one weight of a part, and the function that installs it. */
+/* Defines the wrong declaration of one weight of a part, and the function that installs it. */
 #define DECLARED(function, kind, whole, weight, role, group)                                                           \
     static void function##_params(struct weft_params *p, const struct weft_spec *spec, const void *options)            \
     {                                                                                                                  \
@@ -52,9 +51,9 @@ static void no_units(struct weft_params *p, const struct weft_spec *spec, const 
 
 static void forget_heads(void) { WEFT_BREAK_PART(weft_attn, weft_attn_full)->part.params = no_units; }
 
-/* ---- layers that declare less or more than others */
+/* ---- layers that declare fewer or more weights than others */
 
-/* Layers 3 and 5 read the weights of layer 2, and declare none. */
+/* Layers 3 and 5 read the weights of layer 2 and declare none. */
 static bool borrows(int layer) { return layer == 3 || layer == 5; }
 
 static void declare_few(struct weft_params *p, const struct weft_spec *spec, const void *options)
@@ -80,7 +79,7 @@ static void borrow_openly(void)
     ffn->build = borrow;
 }
 
-/* The norms of odd layers from 3 on are those of the layer before. */
+/* From layer 3, odd layers use the norms of the previous layer. */
 static void declare_even(struct weft_params *p, const struct weft_spec *spec, const void *options)
 {
     if (p->layer < 3 || p->layer % 2 == 0)
@@ -126,7 +125,7 @@ static void grow_late(void)
     ffn->build = add_more;
 }
 
-/* The fourth layer has its own weights and reads those of the first besides. */
+/* The fourth layer has its own weights and also reads those of the first. */
 static struct weft_value *read_both(struct weft_build *b, const void *options, struct weft_value *x)
 {
     struct weft_scope own = b->scope;

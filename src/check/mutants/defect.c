@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * defect.c - an op that is the identity but for one defect, and parts that use it somewhere.
+ * defect.c - an op that is the identity except for one defect, and parts that use it in one place.
  *
- *     y_i = x_i                           in positions that do not have it
+ *     y_i = x_i                           at positions without the defect
  *     y_i = factor x_i                    or times a number that depends on the batch
- *     y_i = x_i + factor x_j              j: the next row, the one before, or one of another sequence
+ *     y_i = x_i + factor x_j              j: the next row, the previous one, or a row of a different sequence
  *
- * Its derivative is the transposed map. With WEFT_IN_FAST only the kernels that train have it, so the f64 reference
- * shows what was meant.
+ * Its derivative is the transposed map. With WEFT_IN_FAST only the training kernels have the defect, so the f64
+ * reference computes the intended result.
  */
 #include "check/mutants/mutants.h"
 
@@ -28,7 +28,7 @@ static int32_t at(const struct weft_call *call, int input, int64_t row)
     return ((const int32_t *)call->in[input]->data)[row];
 }
 
-/* The row that is seen beside the row i, or -1. */
+/* Returns the row that is added to row i, or -1. */
 static int64_t other_row(const struct weft_call *call, const struct weft_defect *d, int64_t i)
 {
     int64_t rows = weft_tensor_count(call->in[SEQ]), j = d->kind == WEFT_SEES_LATER ? i + 1 : i - 1;
@@ -54,7 +54,7 @@ static double factor_of(const struct weft_call *call, const struct weft_defect *
     }
 }
 
-/* A x, or its transposed. */
+/* Computes A x, or with the transpose of A. */
 static void apply(const struct weft_call *call, const struct weft_tensor *x, struct weft_tensor *y, bool transposed)
 {
     const struct weft_defect *d = call->attr;
@@ -116,7 +116,7 @@ static const struct weft_op defect = {
     .differentiable = 1u << X,
 };
 
-/* ---- where it is put */
+/* ---- the place of the defect */
 
 static const struct weft_place *place;
 

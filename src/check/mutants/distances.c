@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * distances.c - mutants of w2 whose scores are no squared distances.
+ * distances.c - mutants of w2 whose scores are not squared distances.
  */
 #include "check/mutants/mutants.h"
 
-/* The norms of queries and keys, which a score loses, are so many times as large, from a layer on. */
+/* The norms of queries and keys, which a score subtracts, are multiplied by `times` from layer `from_layer`. */
 static double times;
 static int from_layer;
 
@@ -27,7 +27,7 @@ static void lose_norms(void) { break_norms(0, 0); }
 static void double_norms(void) { break_norms(2, 0); }
 static void lose_some(void) { break_norms(0.9, 1); }
 
-/* Norms of the means alone: spreads are not counted. */
+/* Uses the norms of the means only, without spreads. */
 static struct weft_qk norms_of_means(struct weft_build *b, const void *options, const struct weft_qk_raw *r, bool norms)
 {
     struct weft_qk qk = weft_geom_w2.qk(b, options, r, norms);
@@ -43,7 +43,7 @@ static void leave_spreads(void) { WEFT_BREAK_PART(weft_geom, weft_geom_w2)->qk =
 const struct weft_mutant weft_mutants_distances[] = {
     {"w2 without its norms", LLAMA "layers=4 context=40", DISTANCE, .install = lose_norms},
     {"w2 with norms counted twice", LLAMA "kv_heads=1 batch=5", DISTANCE, .install = double_norms},
-    {"w2 with a tenth of its norms missing from layer 1 on", LLAMA "pos=none layers=3", DISTANCE, .install = lose_some},
+    {"w2 with norms a tenth too small above layer 0", LLAMA "pos=none layers=3", DISTANCE, .install = lose_some},
     {"w2 whose norms leave out the spreads", LLAMA "spread=full context=70", DISTANCE, .install = leave_spreads},
     {0},
 };

@@ -37,7 +37,7 @@ static void scale_by(struct weft_tensor *t, double factor)
         weft_tensor_set(t, i, factor * weft_tensor_get(t, i));
 }
 
-/* Like a sum in the order of threads, which rounds differently with other threads. */
+/* Simulates a sum in the order of threads, which rounds differently with a different number of threads. */
 static void depend_on_threads(const struct weft_call *call)
 {
     weft_sound_op(WEFT_OP_gelu)->fwd.run(call);
@@ -46,7 +46,7 @@ static void depend_on_threads(const struct weft_call *call)
 
 static void unorder(void) { weft_break_op(WEFT_OP_gelu)->fwd.run = depend_on_threads; }
 
-/* Likewise, but only where there are many rows; and in the derivative alone. */
+/* The same with many rows only; and in the derivative only. */
 enum { MANY_ROWS = 1500, MORE_ROWS = 1100 };
 
 static void depend_on_many(const struct weft_call *call)
@@ -67,7 +67,7 @@ static void depend_on_more(const struct weft_call *call)
 
 static void unorder_more(void) { weft_break_op(WEFT_OP_swiglu)->bwd.run = depend_on_more; }
 
-/* Like a kernel that is written once for each level. */
+/* Simulates a kernel that is written separately for each instruction-set level. */
 static void depend_on_level(const struct weft_call *call)
 {
     weft_sound_op(WEFT_OP_gelu)->fwd.run(call);
@@ -95,7 +95,7 @@ static void misderive(void)
     op->bwd.ref = almost_gradient_ref;
 }
 
-/* Memory that was not planned; it stays until the process ends. */
+/* Allocates memory that was not planned and keeps it until the process ends. */
 static void hoard(const struct weft_call *call)
 {
     static void *hoarded;
@@ -107,7 +107,7 @@ static void hoard(const struct weft_call *call)
 
 static void book_nothing(void) { weft_break_op(WEFT_OP_embed)->fwd.run = hoard; }
 
-/* Positions are the second i32 vector of attention; a row at 70 reads the keys up to 63. */
+/* Reduces positions, the second i32 vector of attention, modulo the tile, so that a row reads at most one tile. */
 static void read_one_tile(const struct weft_call *call)
 {
     struct weft_call few = *call;
@@ -140,7 +140,7 @@ static void multiply_twice(const struct weft_call *call)
 }
 static void work_twice(void) { weft_break_op(WEFT_OP_linear)->fwd.run = multiply_twice; }
 
-/* Tokens from 256 on are never predicted. Predictions are the fourth output. */
+/* Never predicts a token of 256 or more. Predictions are the fourth output. */
 static void predict_few(const struct weft_call *call, void (*kernel)(const struct weft_call *))
 {
     enum { PREDICTION = 3, TOKENS = 256 };
@@ -171,7 +171,7 @@ const struct weft_mutant weft_mutants_kernels[] = {
      .install = declare_half},
     {"products are computed twice", "ffn=gelu", .gate = WEFT_GATE_ACCOUNTED,
      .check = "multiply-adds of products, counted", .install = work_twice},
-    {"tokens from 256 on are never predicted", "vocab=300", .gate = WEFT_GATE_CAUSAL, .check = "EVAL's predictions",
+    {"token ids above 255 are never predicted", "vocab=300", .gate = WEFT_GATE_CAUSAL, .check = "EVAL's predictions",
      .install = forget_tokens},
     {"the cache is written one row late", "attn=full", .gate = WEFT_GATE_CACHED, .check = "rows that differ",
      .install = shift_cache},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * layers.c - mutants in which something has no effect in some layers, or at late positions, or hardly any.
+ * layers.c - mutants in which a part has little or no effect in some layers or at late positions.
  */
 #include "check/mutants/mutants.h"
 
@@ -9,7 +9,7 @@
 #define DEEP "layers=5 context=200 batch=3 width=32 heads=4 "
 enum { LATE = 4, LATE_POSITION = 64 };
 
-/* ---- not in late layers */
+/* ---- no effect in late layers */
 
 static void m2_in_early_layers(struct weft_build *b, struct weft_instance *m, struct weft_hidden *h)
 {
@@ -42,7 +42,7 @@ static struct weft_value *bias_of_early_layers(struct weft_build *b, const void 
 
 static void skip_alibi(void) { WEFT_BREAK_PART(weft_pos, weft_pos_alibi)->bias = bias_of_early_layers; }
 
-/* A layer reads the weights of the one before. */
+/* A layer reads the weights of the previous one. */
 static struct weft_value *share_weights(struct weft_build *b, const void *options, struct weft_value *x)
 {
     struct weft_scope own = b->scope;
@@ -55,7 +55,7 @@ static struct weft_value *share_weights(struct weft_build *b, const void *option
 
 static void share_gelu(void) { WEFT_BREAK_PART(weft_ffn, weft_ffn_gelu)->build = share_weights; }
 
-/* ---- hardly any effect, or none at late positions */
+/* ---- almost no effect, or none at late positions */
 
 static void saturated_params(struct weft_params *p, const struct weft_spec *spec, const void *options)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * loading.c - mutants of loading: a checkpoint of which one thing is not restored, or only up to the first span of a
- * weight, or whose weights are in a different order.
+ * loading.c - mutants of loading: one part of a checkpoint is not restored, or only the first span of each weight, or
+ * weights are restored in a different order.
  */
 #include "check/mutants/mutants.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <string.h>
 
-/* A function that changes what was loaded, and one that installs it. */
+/* Defines a function that modifies the loaded state, and one that installs it. */
 #define LOADED(name, change)                                                                                           \
     static void name##_loaded(struct weft_learner *t) { change; }                                                      \
     static void name(void) { weft_state_loaded = name##_loaded; }
 
-/* Writes 0 to all but the first `keep` elements of each weight in an array. */
+/* Sets all but the first `keep` elements of each weight in an array to 0. */
 static void forget(const struct weft_params *p, float *array, int64_t keep)
 {
     for (int i = 0; i < p->count; i++)
@@ -39,7 +39,7 @@ static void transpose(const struct weft_params *p, int64_t more)
     }
 }
 
-/* Exchanges the last two weights of one shape. */
+/* Exchanges the last two matrices of the same shape. */
 static void exchange(const struct weft_params *p)
 {
     for (int i = p->count - 1; i > 0; i--)

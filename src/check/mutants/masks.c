@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Positions are the second i32 vector with a number per row; sequences are the first. */
+/* Returns the input that has the positions: the second i32 vector with one element per row. The first has the
+ * sequences. */
 static int positions_of(const struct weft_call *call)
 {
     int vectors = 0;
@@ -21,7 +22,7 @@ static int positions_of(const struct weft_call *call)
     return 0;
 }
 
-/* The kernel gets the position of a row plus one, where there is one: so it sees one later key. */
+/* Passes the kernel a row's position plus one, if the sequence has that position, so that it sees one later key. */
 static void look_ahead(const struct weft_call *call, void (*kernel)(const struct weft_call *))
 {
     struct weft_call ahead = *call;
@@ -54,7 +55,7 @@ static void break_mask(enum weft_op_id id)
 static void shift_mask(void) { break_mask(WEFT_OP_attention); }
 static void shift_routes(void) { break_mask(WEFT_OP_route); }
 
-/* Attention in plain loops: in q, k [M, H D], v or (routes) u [M, any], then seq, pos, and (routes) lse [M, H]. */
+/* Attention in plain loops. Inputs: q, k [M, H D], v or (routes) u [M, any], then seq, pos, and (routes) lse [M, H]. */
 enum { Q, K, V, SEQ, POS, LSE };
 
 static bool same_sequence(const struct weft_call *call, int64_t i, int64_t j)
@@ -78,7 +79,7 @@ static double score(const struct weft_call *call, int64_t h, int64_t i, int64_t 
     return sum / sqrt((double)D);
 }
 
-/* As wide as v. */
+/* The output is as wide as v. */
 static enum weft_status plain_shape(struct weft_node *node)
 {
     return weft_node_output(node, 0, node->in[V]->dtype, node->in[V]->shape);
@@ -133,7 +134,7 @@ static struct weft_value *build_finite_mask(struct weft_build *b, const void *op
 
 static void mask_by_constant(void) { WEFT_BREAK_PART(weft_attn, weft_attn_full)->build = build_finite_mask; }
 
-/* Routes by the root mean square over the sequence, padded with zeros to its length: later tokens count. */
+/* Computes routes by the root mean square over the whole sequence, padded with zeros, so that later tokens count. */
 static double route(const struct weft_call *call, int64_t i, int64_t j)
 {
     int64_t heads = *(const int64_t *)call->attr;
@@ -150,7 +151,7 @@ static void gather_row(const struct weft_call *call, int64_t i)
     assert(width <= 64);
     for (int64_t j = 0; j < rows; j++) {
         squares += same_sequence(call, i, j) ? pow(route(call, i, j), 2) : 0;
-        length += same_sequence(call, i, j); /* should be the visible ones */
+        length += same_sequence(call, i, j); /* should count only visible tokens */
     }
     for (int64_t j = 0; j < rows; j++) {
         double R = same_sequence(call, i, j) ? route(call, i, j) : 0;
@@ -194,7 +195,7 @@ const struct weft_mutant weft_mutants_masks[] = {
      .check = "when later tokens change, matrices x 1000", .install = mask_by_constant, .twin_only = true},
     {"the k largest of one more", "m2=yes m2_select=topk", .gate = WEFT_GATE_CAUSAL,
      .check = "when later tokens change", .install = shift_routes},
-    {"a root mean square over what comes later", "m2=yes m2_select=rms", .gate = WEFT_GATE_CAUSAL,
+    {"a root mean square over later weights", "m2=yes m2_select=rms", .gate = WEFT_GATE_CAUSAL,
      .check = "when later tokens are missing", .install = pad_rms, .twin_only = true},
     {0},
 };

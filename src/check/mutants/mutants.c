@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * mutants.c - models, trainers and tasks broken on purpose, as research code is: all gates that run before training are
- * run on each, and the gate that must detect it must fail in the check that was made for it. The sound model must pass
- * all of them.
+ * mutants.c - runs the gates on models, trainers and tasks with deliberate defects of the kind found in research code.
+ * Each mutant goes through all gates that run before training, and the gate that must detect it must fail in the check
+ * made for it. The sound model must pass all gates.
  */
 #include "check/mutants/mutants.h"
 
@@ -38,7 +38,7 @@ struct findings {
     const struct weft_mutant *mutant;
     int failed;
     bool found;
-    char *message; /* of 400 bytes: of the check that must fail, or else of the first that did */
+    char *message; /* 400 bytes: message of the check that must fail, or of the first that failed */
 };
 
 static void note(void *context, const struct weft_check *c)
@@ -81,7 +81,7 @@ static enum weft_status look(const struct weft_mutant *m, unsigned gates, const 
     return status;
 }
 
-/* Whether the failure names the part and the layer that have the defect. */
+/* Checks whether the failure names the part and the layer that have the defect. */
 static void check_name(const struct weft_mutant *m, struct weft_mutant_result *result)
 {
     static const unsigned naming =
@@ -114,7 +114,7 @@ enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, st
     result->caught = broken.found;
     check_name(m, result);
     if (status == WEFT_OK && broken.failed == 0 && !broken.found)
-        snprintf(result->message, sizeof result->message, "nothing failed");
+        snprintf(result->message, sizeof result->message, "no check failed");
     return status;
 }
 
@@ -125,7 +125,7 @@ struct all {
     void *context;
 };
 
-/* A model that cannot be made is no mutant that was caught. */
+/* A mutant whose model cannot be built does not count as caught. */
 static void work(void *context, int job, void *result)
 {
     struct weft_mutant_result *r = result;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * mutants.h - shared by the mutants: replacing parts and ops by broken copies, and a defect that can be put anywhere.
+ * mutants.h - shared by the mutants: replaces parts and ops by broken copies, and puts a defect anywhere in a model.
  */
 #ifndef WEFT_MUTANTS_H
 #define WEFT_MUTANTS_H
@@ -10,7 +10,7 @@
 #include "nn/parts.h"
 #include "ops/ops.h"
 
-/* ---- the lists, each ends with a NULL name */
+/* ---- the lists; each ends with a NULL name */
 
 extern const struct weft_mutant weft_mutants_wired[], weft_mutants_masks[], weft_mutants_rows[], weft_mutants_layers[],
     weft_mutants_kernels[], weft_mutants_training[], weft_mutants_loading[], weft_mutants_scaled[],
@@ -18,36 +18,37 @@ extern const struct weft_mutant weft_mutants_wired[], weft_mutants_masks[], weft
 
 /* ---- replacing (replace.c). All of it is undone by weft_mutants_restore. */
 
-/* A copy of the op in its place, to be changed; the sound one is weft_sound_op(id). */
+/* Puts a copy of the op in its place and returns it, to be modified; the sound op is weft_sound_op(id). */
 struct weft_op *weft_break_op(enum weft_op_id id);
 const struct weft_op *weft_sound_op(enum weft_op_id id);
-/* A copy of the part in its place, to be changed. */
+/* Puts a copy of the part in its place and returns it, to be modified. */
 #define WEFT_BREAK_PART(kind, whole) ((struct kind *)weft_break_part(&(whole).part, &(whole), sizeof(whole)))
 void *weft_break_part(const struct weft_part *part, const void *whole, size_t bytes);
 void weft_mutants_restore(void);
 
-/* ---- a defect of rows (defect.c): y = A x with a wrong A */
+/* ---- a defect of rows (defect.c): y = A x with a wrong A. WEFT_SEES_LATER, _BEFORE and _OTHER add `factor` times the
+ * x of a different row. */
 
 enum weft_defect_kind {
-    WEFT_SEES_LATER,  /* x of the next token is added */
-    WEFT_SEES_BEFORE, /* x of the token before, in the same run, which a cache does not keep */
-    WEFT_SEES_OTHER,  /* x of another sequence at the same position */
-    WEFT_SCALES,      /* times `factor`; the others add `factor` times something */
-    WEFT_SEES_PLACE,  /* times 1 + factor * (the sequence's number in the batch) */
-    WEFT_SEES_ROWS,   /* times 1 + factor * (the number of rows) */
+    WEFT_SEES_LATER,  /* the row of the next token */
+    WEFT_SEES_BEFORE, /* the row of the previous token in the same call, which a cache does not keep */
+    WEFT_SEES_OTHER,  /* the row of a different sequence at the same position */
+    WEFT_SCALES,      /* multiplies by `factor` */
+    WEFT_SEES_PLACE,  /* multiplies by 1 + factor * (index of the sequence in the batch) */
+    WEFT_SEES_ROWS,   /* multiplies by 1 + factor * (number of rows) */
 };
 
-/* Which kernels have the defect: all, those that train, or only the backward ones. */
+/* The kernels that have the defect: all, the fast ones, or only backward ones. */
 enum weft_defect_in { WEFT_IN_ALL, WEFT_IN_FAST, WEFT_IN_FAST_BACKWARD, WEFT_IN_BACKWARD };
 
 struct weft_defect {
     enum weft_defect_kind kind;
     double factor;
-    int64_t from, until; /* positions that have it; until 0: all from there on */
+    int64_t from, until; /* range of positions that have it; until 0: no upper limit */
     enum weft_defect_in in;
 };
 
-/* Where it is put. */
+/* The value that has the defect. */
 enum weft_defect_site {
     WEFT_AT_HIDDEN,
     WEFT_AT_HEADS,
@@ -63,14 +64,14 @@ enum { /* uses of a graph */
 };
 struct weft_place {
     enum weft_defect_site site;
-    int layer;     /* from this layer on */
-    unsigned uses; /* 0: all */
+    int layer;     /* first layer that has it */
+    unsigned uses; /* bit set of the uses that have it; 0: all */
     bool only_bf16, only_grouped;
     struct weft_defect defect;
 };
-/* Puts it into gpt2's parts: gelu, full attention, dot geometry, layernorm. The place must outlive the mutant. */
+/* Puts it into the parts of gpt2: gelu, full attention, dot geometry, layernorm. The place must outlive the mutant. */
 void weft_defect_install(const struct weft_place *place);
-/* The part that has it, and the first layer: "ffn=gelu in layer 3". */
+/* Writes the part that has it, and its first layer: "ffn=gelu in layer 3". */
 void weft_defect_name(const struct weft_place *place, char text[64]);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * replace.c - replacing parts and ops by broken copies, and restoring them.
+ * replace.c - replaces parts and ops by broken copies, and restores them.
  */
 #include "check/mutants/mutants.h"
-#include "train/record.h"
+#include "train/record/record.h"
 
 #include <assert.h>
 #include <string.h>

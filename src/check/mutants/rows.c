@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rows.c - mutants whose rows see what they must not, or are computed wrongly, somewhere: late positions, late layers,
- * grouped heads, one use of the graph, one dtype, only the backward pass.
+ * rows.c - mutants whose rows depend on rows they must not see, or are computed wrongly, in some places only: late
+ * positions, late layers, grouped heads, one use of the graph, one dtype, the backward pass.
  */
 #include "check/mutants/mutants.h"
 
@@ -20,9 +20,9 @@ const struct weft_mutant weft_mutants_rows[] = {
     /* later tokens */
     {"hidden activations see the next token", DEEP, .gate = WEFT_GATE_CAUSAL, .check = "when later tokens change",
      .place = PLACE(WEFT_AT_HIDDEN, .defect = LATER(0))},
-    {"from position 72 on, heads see the next token", DEEP, .gate = WEFT_GATE_CAUSAL,
+    {"heads see the next token at position 72 and later", DEEP, .gate = WEFT_GATE_CAUSAL,
      .check = "EVAL: rows that change with later tokens", .place = PLACE(WEFT_AT_HEADS, .defect = LATER(72))},
-    {"from position 72 on, with grouped heads only", DEEP " kv_heads=2", .gate = WEFT_GATE_CAUSAL,
+    {"grouped heads see the next token at position 72 and later", DEEP " kv_heads=2", .gate = WEFT_GATE_CAUSAL,
      .check = "EVAL: rows that change with later tokens",
      .place = PLACE(WEFT_AT_HEADS, .only_grouped = true, .defect = LATER(72))},
     {"in the last layer alone", DEEP, .gate = WEFT_GATE_CAUSAL, .check = "EVAL: rows that change with later tokens",
@@ -49,12 +49,12 @@ const struct weft_mutant weft_mutants_rows[] = {
      .place = PLACE(WEFT_AT_QUERIES, .defect = LATER(0))},
     {"keys see the next token", DEEP, .gate = WEFT_GATE_CAUSAL, .check = "when later tokens change",
      .place = PLACE(WEFT_AT_KEYS, .defect = LATER(0))},
-    {"norms see the next token from position 90 on", DEEP, .gate = WEFT_GATE_CAUSAL,
+    {"norms see the next token at position 90 and later", DEEP, .gate = WEFT_GATE_CAUSAL,
      .check = "EVAL: rows that change with later tokens", .place = PLACE(WEFT_AT_NORMS, .defect = LATER(90))},
     {"gradients come from later tokens", DEEP, .gate = WEFT_GATE_CAUSAL,
      .check = "TRAIN: rows with a gradient at a later position",
      .place = PLACE(WEFT_AT_HIDDEN, .defect = LATER(0, .in = WEFT_IN_BACKWARD))},
-    {"gradients come from later tokens from position 72 on", DEEP, .gate = WEFT_GATE_CAUSAL,
+    {"gradients come from later tokens at position 72 and later", DEEP, .gate = WEFT_GATE_CAUSAL,
      .check = "TRAIN: rows with a gradient at a later position",
      .place = PLACE(WEFT_AT_HEADS, .defect = LATER(72, .in = WEFT_IN_BACKWARD))},
     /* other sequences */
@@ -75,12 +75,12 @@ const struct weft_mutant weft_mutants_rows[] = {
     /* the cache */
     {"rows read the row before, which a cache does not keep", DEEP, .gate = WEFT_GATE_CACHED,
      .check = "rows that differ", .place = PLACE(WEFT_AT_HIDDEN, .defect = {WEFT_SEES_BEFORE, 0.01, 0})},
-    {"decoding differs behind the second page", DEEP, .gate = WEFT_GATE_CACHED, .check = "of 200 tokens",
+    {"decoding differs past the second page", DEEP, .gate = WEFT_GATE_CACHED, .check = "of 200 tokens",
      .place = PLACE(WEFT_AT_HEADS, .uses = WEFT_USE_CACHED, .defect = {WEFT_SCALES, 1.01, 128})},
     {"decoding differs in the last layer in bf16", DEEP, .bf16 = true, .gate = WEFT_GATE_CACHED,
      .check = "rows that differ",
      .place = PLACE(WEFT_AT_HIDDEN, .layer = 4, .uses = WEFT_USE_CACHED, .defect = {WEFT_SCALES, 1.05, 70})},
-    /* kernels that do not compute what their reference says */
+    /* kernels that do not compute the result of their reference */
     {"a kernel is 5 % off", DEEP, .gate = WEFT_GATE_GRADIENT, .check = "against f64",
      .place = PLACE(WEFT_AT_HIDDEN, .defect = {WEFT_SCALES, 1.05, 0, .in = WEFT_IN_FAST})},
     {"a kernel is off in bf16", DEEP, .bf16 = true, .gate = WEFT_GATE_GRADIENT, .check = "in bf16 against f64",
@@ -89,9 +89,9 @@ const struct weft_mutant weft_mutants_rows[] = {
      .check = "in bf16 against f64 (all layers",
      .place =
          PLACE(WEFT_AT_HIDDEN, .layer = 4, .only_bf16 = true, .defect = {WEFT_SCALES, 1.1, 0, .in = WEFT_IN_FAST})},
-    {"a kernel is off behind the second tile", DEEP, .gate = WEFT_GATE_GRADIENT, .check = "against f64 (2 layers",
+    {"a kernel is wrong past the second tile", DEEP, .gate = WEFT_GATE_GRADIENT, .check = "against f64 (2 layers",
      .place = PLACE(WEFT_AT_HEADS, .defect = {WEFT_SCALES, 1.05, 130, .in = WEFT_IN_FAST})},
-    {"a kernel is off behind the second tile in bf16", DEEP, .bf16 = true, .gate = WEFT_GATE_GRADIENT,
+    {"a kernel is wrong past the second tile in bf16", DEEP, .bf16 = true, .gate = WEFT_GATE_GRADIENT,
      .check = "against f64 (2 layers",
      .place = PLACE(WEFT_AT_HEADS, .only_bf16 = true, .defect = {WEFT_SCALES, 1.25, 130, .in = WEFT_IN_FAST})},
     {"a gradient is 5 % off in bf16", DEEP, .bf16 = true, .gate = WEFT_GATE_GRADIENT, .check = "scale of gradients",
@@ -102,7 +102,7 @@ const struct weft_mutant weft_mutants_rows[] = {
     {"a gradient is off late in the context", DEEP, .gate = WEFT_GATE_GRADIENT, .check = "against f64 (2 layers",
      .place = PLACE(WEFT_AT_HEADS, .defect = {WEFT_SCALES, 0.9, 100, .in = WEFT_IN_FAST_BACKWARD})},
     /* derivatives of deep layers, in kernels and references alike: the twin has fewer layers */
-    {"keys' gradients are a tenth too small from layer 3 on", DEEP, .gate = WEFT_GATE_GRADIENT,
+    {"keys' gradients are a tenth too small in layer 3 and above", DEEP, .gate = WEFT_GATE_GRADIENT,
      .check = "differences of the loss in f64 (all layers",
      .place = PLACE(WEFT_AT_KEYS, .layer = 3, .defect = {WEFT_SCALES, 0.9, 0, .in = WEFT_IN_BACKWARD})},
     {"hidden activations have hardly a gradient in the sixth layer", "layers=6 context=96 batch=2 width=24 heads=3",
@@ -115,7 +115,7 @@ const struct weft_mutant weft_mutants_rows[] = {
     {"heads of deep layers have no gradient at the end of the context", DEEP, .gate = WEFT_GATE_GRADIENT,
      .check = "differences of the loss in f64 (all layers",
      .place = PLACE(WEFT_AT_HEADS, .layer = 4, .defect = {WEFT_SCALES, 0, 6, .in = WEFT_IN_BACKWARD})},
-    /* nothing comes through */
+    /* an output that is always 0 */
     {"the last layer's feed-forward is multiplied by 0", DEEP, .gate = WEFT_GATE_LIVE,
      .check = "every weight has a gradient", .place = PLACE(WEFT_AT_HIDDEN, .layer = 2, .defect = {WEFT_SCALES, 0, 0})},
     {0},

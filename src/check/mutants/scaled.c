@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * scaled.c - mutants that do not follow the width as scaling=mup asks.
+ * scaled.c - mutants that do not scale with the width as scaling=mup requires.
  */
 #include "check/mutants/mutants.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Declares a part's weights, and takes its own learning rate from those of a name. */
+/* Declares a part's weights, but sets the learning-rate factor of those with this name to 1. */
 static void declare(const struct weft_part *part, struct weft_params *p, const struct weft_spec *spec,
                     const void *options, const char *name)
 {
@@ -34,7 +34,7 @@ FORGET(forget_m1, weft_mechanism, weft_recip_m1, "w1")
 FORGET(forget_m2, weft_mechanism, weft_recip_m2, "p")
 FORGET(forget_m3, weft_mechanism, weft_recip_m3, "w_back")
 
-/* Rates that fall twice. */
+/* Squares the factors, so that learning rates fall twice with the width. */
 static void twice_params(struct weft_params *p, const struct weft_spec *spec, const void *options)
 {
     int before = p->count;
@@ -50,7 +50,7 @@ static struct weft_value *by_root(struct weft_build *b, const void *options)
 }
 static void divide_by_root(void) { WEFT_BREAK_PART(weft_geom, weft_geom_dot)->scale = by_root; }
 
-/* A temperature that begins at 1. */
+/* The temperature starts at 1. */
 static void cold_params(struct weft_params *p, const struct weft_spec *spec, const void *options)
 {
     weft_params_vector(p, "theta", spec->heads, 0);

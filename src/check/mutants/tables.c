@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * tables.c - mutants of tables: rows that are read in place of others, or never, in kernel, derivative and reference
- * alike.
+ * tables.c - mutants of tables: kernel, derivative and reference all read the wrong rows, or never read some rows.
  */
 #include "check/mutants/mutants.h"
 
 #include <stdlib.h>
 
-/* Rows of the table that has so many are read at another place. */
+/* In the table with `broken_rows` rows, `elsewhere` replaces the row to read. */
 static int64_t broken_rows;
 static int32_t (*elsewhere)(int32_t row);
 
@@ -58,7 +57,7 @@ static void stop_positions(void) { read_elsewhere(200, stop_at_170); }
 static void lose_the_last(void) { read_elsewhere(230, exchange_the_last); }
 static void wrap_tokens(void) { read_elsewhere(300, wrap_128); }
 
-/* Distances of 40 and more share a number, whatever relative_max says. */
+/* Distances of 40 and more share a bias, whatever relative_max is. */
 static struct weft_value *short_bias(struct weft_build *b, const void *options)
 {
     enum { DISTANCES = 40 };
@@ -73,12 +72,12 @@ static void shorten_distances(void) { WEFT_BREAK_PART(weft_pos, weft_pos_relativ
 const struct weft_mutant weft_mutants_tables[] = {
     {"positions begin again after 100", LONG "pos=learned", ROWS, .install = wrap_positions},
     {"two positions share a row", LONG "pos=learned", ROWS, .install = pair_positions},
-    {"positions from 170 on are the same", LONG "pos=learned tie=no", ROWS, .install = stop_positions},
+    {"positions from 170 upwards are the same", LONG "pos=learned tie=no", ROWS, .install = stop_positions},
     {"the last position has the row of the one before", "layers=1 context=230 batch=1 width=24 heads=3 pos=learned",
      ROWS, .install = lose_the_last},
     {"tokens begin again after 128", LONG "vocab=300 tie=no", ROWS, .install = wrap_tokens},
     {"tokens of a tied table begin again after 128", LONG "vocab=300 tie=yes", .gate = WEFT_GATE_CAUSAL,
      .check = "EVAL: rows that do not change with their own token", .install = wrap_tokens},
-    {"distances from 40 on share a number", LONG "pos=relative", ROWS, .install = shorten_distances},
+    {"distances from 40 upwards share a bias", LONG "pos=relative", ROWS, .install = shorten_distances},
     {0},
 };

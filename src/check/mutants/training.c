@@ -2,8 +2,8 @@
  *
  * training.c - mutants of optimisers, tasks and dropout.
  *
- * A broken optimiser or task replaces that of the recipe under the same name. What a broken trainer would hand to a
- * sound optimiser (another rate, no clip, decay of the wrong weights) is what a broken one makes of it here.
+ * A broken optimiser or task replaces the recipe's under the same name. Errors of a trainer (a wrong rate, no
+ * clipping, decay of the wrong weights) are simulated by an optimiser that changes the values it is given.
  */
 #include "check/mutants/mutants.h"
 
@@ -23,7 +23,7 @@ static struct weft_optim *break_optim(struct weft_recipe *r)
     return &broken_optim;
 }
 
-/* An update with other numbers than it was given. */
+/* Defines an update that changes its inputs, and the function that installs it. */
 #define UPDATE(name, change)                                                                                           \
     static void name##_update(const void *options, const struct weft_update *given, const struct weft_span *piece)     \
     {                                                                                                                  \
@@ -89,7 +89,7 @@ SAMPLE(ignore_seed, spec.seed = 1, )
 static bool held_out(uint64_t index) { return index >= WEFT_HELD_OUT; }
 static bool tested(uint64_t index) { return index >= WEFT_TEST; }
 
-/* Labels become their neighbours in a few samples: all of a sample's, or the last. */
+/* In a few samples, some labels or all become their neighbours or are not scored. */
 SAMPLE(wrong_in_5003, , if (index % 5003 == 4999 && i + 1 == length) targets[i] ^= 1)
 SAMPLE(wrong_after_32000, , if (index % 1501 == 1 && index > 32000 && !held_out(index) && i == 17) targets[i] ^= 1)
 SAMPLE(wrong_in_last_quarter, , if (index % 1999 == 3 && index > 24000 && !held_out(index) && i > 15) targets[i] ^= 1)
@@ -99,7 +99,7 @@ SAMPLE(unscored_in_4001, , if (index % 4001 == 4000) targets[i] = -1)
 
 /* ---- dropout */
 
-/* As in ops/dropout.c. */
+/* The attributes of ops/dropout.c. */
 struct dropout {
     double p;
     int layer, site;
@@ -183,7 +183,7 @@ const struct weft_mutant weft_mutants_training[] = {
     {"a quarter of the answers is not scored", SMALL, SAMPLES, .change_recipe = score_less},
     {"all samples are the same", SMALL, .gate = WEFT_GATE_STEPPED,
      .check = "equal samples of training, validation and test", .change_recipe = repeat_samples},
-    {"samples come again after 4096", SMALL, .gate = WEFT_GATE_STEPPED, .check = "samples that recur",
+    {"samples repeat after 4096", SMALL, .gate = WEFT_GATE_STEPPED, .check = "samples that recur",
      .change_recipe = repeat_late},
     {"a token is never drawn", SMALL, .gate = WEFT_GATE_STEPPED, .check = "drawn as often as others",
      .change_recipe = leave_out_token},
@@ -204,12 +204,12 @@ const struct weft_mutant weft_mutants_training[] = {
     {"one label of validation in 100 is wrong", SMALL, WRONG("validation"), .change_recipe = wrong_in_validation},
     {"one answer of the test in 100 is wrong, of entailment", SMALL "vocab=80", WRONG("the test"),
      .training = "task=entailment", .change_recipe = wrong_in_test},
-    {"half as much is dropped", SMALL "dropout=0.2", .gate = WEFT_GATE_STEPPED, .check = "share of zeros",
+    {"dropout has half its rate", SMALL "dropout=0.2", .gate = WEFT_GATE_STEPPED, .check = "share of zeros",
      .install = drop_half},
     {"all layers drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_in_layers},
     {"all sites drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_at_sites},
     {"all steps drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_in_steps},
-    {"masks come again after 64 steps", SMALL "dropout=0.2", MASKS, .install = drop_alike_later},
+    {"masks repeat after 64 steps", SMALL "dropout=0.2", MASKS, .install = drop_alike_later},
     {"all seeds drop the same", SMALL "dropout=0.2", MASKS, .install = drop_alike_by_seeds},
     {0},
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * wired.c - mutants in which something is declared, counted and reported, but has no effect.
+ * wired.c - mutants with parts that are declared, counted and reported, but have no effect.
  */
 #include "check/mutants/mutants.h"
 
@@ -53,7 +53,7 @@ static void zero(struct weft_tensor *t)
 
 static void give_zeros(const struct weft_call *call) { zero(call->out[0]); }
 
-static void give_zero_gradients(const struct weft_call *call) /* the other one is added to */
+static void give_zero_gradients(const struct weft_call *call) /* the other gradient accumulates */
 {
     if (call->gin[0])
         zero(call->gin[0]);
@@ -74,7 +74,7 @@ static void forget_z(const struct weft_call *call, void (*kernel)(const struct w
 {
     static const double none = 0;
     struct weft_call gradients = *call, reported = *call;
-    assert(weft_sound_op(WEFT_OP_cross_entropy)->attr_bytes == sizeof none); /* the factor alone */
+    assert(weft_sound_op(WEFT_OP_cross_entropy)->attr_bytes == sizeof none); /* only the coefficient */
     gradients.attr = &none;
     memset(reported.gin, 0, sizeof reported.gin);
     kernel(&gradients);

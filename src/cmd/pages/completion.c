@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * completion.c - what a word of a command line could become, for the completions of shells (src/cmd/shell/).
+ * completion.c - prints the possible completions of a command line's last argument, for shells (src/cmd/shell/).
  */
 #include "cmd/cmd.h"
 #include "study/study.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 struct completing {
-    const char *head; /* what stands before the word and is repeated: "--set=" of --set=attn */
-    const char *word; /* what there is of it */
+    const char *head; /* prefix that is repeated before the word: "--set=" of --set=attn */
+    const char *word; /* the part typed so far */
     FILE *to;
 };
 
@@ -26,7 +26,7 @@ static void offer(const struct completing *c, const char *first, const char *sec
 
 /* ---- settings */
 
-/* Option i of all that can be set; NULL past the last. */
+/* Returns settable option i; NULL past the last. */
 static const struct weft_opt *option_at(bool of_study, int i)
 {
     const struct weft_owner *owner;
@@ -42,7 +42,7 @@ static const struct weft_opt *option_at(bool of_study, int i)
     return NULL;
 }
 
-/* Several owners may have an option of the same name. */
+/* Returns whether option i is the first of its name: several owners may have an option of the same name. */
 static bool is_first(bool of_study, int i)
 {
     const char *name = option_at(of_study, i)->name;
@@ -98,7 +98,7 @@ static void offer_options(const struct completing *c, const struct weft_cmd *cmd
             offer(c, "--", arg->name, arg->help);
 }
 
-/* The option "--name" or "-x" if its value is the next word. */
+/* Returns the option "--name" or "-x" if its value is the next argument. */
 static const struct weft_arg *option_of(const struct weft_cmd *cmd, const char *word)
 {
     const struct weft_arg *arg;
@@ -127,7 +127,7 @@ static void complete(struct completing *c, const struct weft_cmd *cmd, const cha
     const struct weft_arg *pending = NULL, *arg;
     const char *verb = NULL;
     int arguments = 0;
-    bool ended = false; /* by "--": no options follow */
+    bool ended = false; /* after "--", no options follow */
     for (int i = 0; i < count; i++) {
         if (pending) {
             pending = NULL;

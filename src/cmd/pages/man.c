@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * man.c - man pages, in scdoc's language, from the commands' own tables: `make man` turns them into weft*.1.
+ * man.c - prints man pages in scdoc's language from the commands' tables: `make man` converts them to weft*.1.
  */
 #include "cmd/cmd.h"
 
 #include <string.h>
 
-/* Text with a backslash before what scdoc reads as markup. */
+/* Prints text with scdoc's markup characters escaped. */
 static void put(const char *text, FILE *to)
 {
     for (; *text; text++) {
         if (strchr("\\_*`#[", *text))
             fputc('\\', to);
         if (*text == '\n')
-            fputc('\n', to); /* else two lines become one */
+            fputc('\n', to); /* otherwise two lines become one */
         fputc(*text, to);
     }
 }
@@ -72,11 +72,12 @@ void weft_man_print(const struct weft_cmd *cmd, FILE *to)
     for (int i = 0; weft_cmd_at(i); i++)
         fprintf(to, "*weft-%s*(1)\n\t%s\n\n", weft_cmd_at(i)->name, weft_cmd_at(i)->summary);
     fputs("# ENVIRONMENT\n\n"
-          "*OMP\\_NUM\\_THREADS*\n\tThreads to use, where --threads does not say. Results do not depend on it.\n\n"
-          "*WEFT\\_ISA*\n\tThe widest instruction set to use: base, v3, v4 or amx. Results do not depend on it.\n\n"
-          "*WEFT\\_VERBOSE*\n\t1 is the same as --verbose: errors are printed with the source lines they passed.\n\n"
-          "*NO\\_COLOR*\n\tNo colours on the terminal.\n\n"
-          "# EXIT STATUS\n\n0: done. 1: it failed, and standard error says why. 2: wrong usage. 3: it was stopped, and "
-          "can be continued. 4: one of several ranks has lost another.\n",
+          "*OMP\\_NUM\\_THREADS*\n\tNumber of threads, unless --threads sets it. Results do not depend on it.\n\n"
+          "*WEFT\\_ISA*\n\tWidest instruction set to use: base, v3, v4 or amx. Results do not depend on it.\n\n"
+          "*WEFT\\_VERBOSE*\n\t1 has the same effect as --verbose: errors are printed with the source lines they "
+          "passed.\n\n"
+          "*NO\\_COLOR*\n\tDisables colours on the terminal.\n\n"
+          "# EXIT STATUS\n\n0: done. 1: failed; the reason is on standard error. 2: wrong usage. 3: stopped, and can "
+          "be continued. 4: a rank was lost.\n",
           to);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * usage.c - what --help prints: the ways to call a command, what it does, and a row for everything it takes.
+ * usage.c - prints --help: the ways to call a command, its description, and a row for each option and argument.
  */
 #include "cmd/cmd.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-enum { WIDTH = 79, COLUMN = 29 }; /* of a line, and where the help of a row begins */
+enum { WIDTH = 79, COLUMN = 29 }; /* maximum width of a line, and column of a row's help */
 
 static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void append(char *text, size_t size, const char *format, ...)
@@ -36,7 +36,7 @@ bool weft_usage_line(const struct weft_cmd *cmd, int i, char *text, size_t size)
     return true;
 }
 
-/* Whether the default is one that the user could have given. */
+/* Returns whether the default is a value that the user could pass. */
 static bool has_default(const struct weft_arg *arg)
 {
     double x;
@@ -60,7 +60,7 @@ void weft_arg_describe(const struct weft_arg *arg, char *text, size_t size)
         append(text, size, " (default %s)", arg->initial);
 }
 
-/* Words from `column` on, in lines that begin at `indent`. */
+/* Prints words starting at `column`, in lines that begin at `indent`. */
 static void wrap(const char *text, int column, int indent, FILE *to)
 {
     bool first = true;

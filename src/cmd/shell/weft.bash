@@ -14,8 +14,8 @@ _weft() {
         fi
     done
     word=${words[${#words[@]} - 1]}
-    typed=${word##*=}          # what bash replaces
-    before=${word%"$typed"}    # what it keeps
+    typed=${word##*=}          # the part that bash replaces
+    before=${word%"$typed"}    # the part that it keeps
     COMPREPLY=()
     mapfile -t lines < <("${COMP_WORDS[0]}" --complete "${words[@]}" 2>/dev/null)
     for line in "${lines[@]}"; do

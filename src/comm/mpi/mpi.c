@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * mpi.c - ranks that are processes of an MPI job. This is the only file that knows MPI; it is a module, built once for
- * each kind of MPI and loaded by comm/module.c.
+ * mpi.c - exchanges messages between the processes of an MPI job. This is the only file that uses MPI. It is built as a
+ * module, once for each MPI implementation, and loaded by comm/module.c.
  *
- * MPI would spin while it waits, and take a core from threads that compute: messages are waited for with short sleeps.
+ * MPI would spin while waiting and take a core from computing threads, so waits use short sleeps instead.
  */
 #define _GNU_SOURCE
 #include "comm/comm.h"
@@ -58,9 +58,8 @@ static void end(void *state, bool failed)
     MPI_Finalize();
 }
 
-/* By default Open MPI sends a large message over TCP as a whole once the other side has asked for it. This request
- * waits behind what that side itself sends, so that two ranks that exchange messages take turns, at half of the
- * bandwidth. */
+/* By default, Open MPI sends a large message over TCP as a whole once the receiver has requested it. The request queues
+ * behind the receiver's own message, so two ranks that exchange messages take turns, at half the bandwidth. */
 static void prefer_both_ways(void) { setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", 0); }
 
 static const char *start(struct weft_comm_backend *backend, void **state, int *rank, int *size)

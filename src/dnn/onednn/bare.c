@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - the bare rival: one product by one formulation of oneDNN, with all threads and in any order of summation.
+ * bare.c - the rival of benches: one matmul in one formulation of oneDNN, with all threads and any order of summation.
  *
- * Weights lie as in a model, W [n,k]; activations X [m,k] and gradients dY [m,n] as rows. Formulations:
- *   0  matmul, every operand as it lies          Y = X W^t     dX = dY W     dW = dY^t X
- *   1  matmul, second operand in the format it likes best
- *   2  inner product, everything plain
- *   3  inner product, everything in the format it likes best
- *   4  matmul, the operand that lies across copied the right way round first (for dX: W the other way round)
- * What a training step would pay for every product is part of a run: reorders of activations and gradients. Reorders of
- * weights are done at creation, for a step does them once and so does the rival; the layout of dW is left as oneDNN
- * likes it, for sums over micro-batches may be kept in it. Y and dX come out in the operands' dtype, dW in f32. With
- * batch > 1 (attention) both operands are activations, and there is no inner product.
+ * Weights have the layout of a model, W [n,k]; activations X [m,k] and gradients dY [m,n] are row-major. Formulations:
+ *   0  matmul, every operand in its own layout   Y = X W^t     dX = dY W     dW = dY^t X
+ *   1  matmul, second operand in oneDNN's preferred format
+ *   2  inner product, all operands in plain formats
+ *   3  inner product, all operands in oneDNN's preferred formats
+ *   4  matmul, the transposed operand first copied to row-major order (for dX: W to column-major order)
+ * A run includes what a training step pays for every matmul: reorders of activations and gradients. Weights are
+ * reordered at creation, because a step reorders them only once. dW stays in oneDNN's preferred layout, because sums
+ * over micro-batches may be kept in it. Y and dX have the operands' dtype, dW is f32. With batch > 1 (attention) both
+ * operands are activations, and there is no inner product.
  */
 #include "dnn/onednn/onednn.h"
 
@@ -50,7 +50,7 @@ static enum weft_status memory(struct bare *b, const dnnl_memory_desc_t *md, dnn
     return WEFT_OK;
 }
 
-/* A plain matrix [batch, rows, columns], or its transpose as seen across, full of numbers in (-1, 1). */
+/* Creates a plain matrix [batch, rows, columns], stored transposed if `across`, filled with values in (-1, 1). */
 static enum weft_status operand(struct bare *b, int64_t rows, int64_t columns, bool across, dnnl_memory_desc_t *md,
                                 dnnl_memory_t *mem)
 {
@@ -89,7 +89,7 @@ static enum weft_status execute(struct bare *b, const struct step *s)
     return WEFT_OK;
 }
 
-/* Puts `mem` into the format `want`, in every run or, for weights, only now. */
+/* Reorders `mem` to the format `want`, in every run or, for weights, only now. */
 static enum weft_status reorder(struct bare *b, dnnl_memory_t *mem, const dnnl_memory_desc_t *have,
                                 const dnnl_memory_desc_t *want, bool weights)
 {
@@ -171,7 +171,7 @@ static enum weft_status create_inner_desc(struct bare *b, const dnnl_memory_desc
     dnnl_inner_product_desc_t forward, desc;
     dnnl_primitive_desc_t hint;
     dnnl_memory_desc_t plain_weights = want[1];
-    plain_weights.data_type = b->type; /* the forward product knows no f32 gradient */
+    plain_weights.data_type = b->type; /* the forward inner product does not accept an f32 weight gradient */
     DNNL(dnnl_inner_product_forward_desc_init(&forward, dnnl_forward_training, &want[0], &plain_weights, NULL,
                                               &want[2]));
     DNNL(dnnl_primitive_desc_create(&hint, &forward, NULL, b->cpu, NULL));
@@ -221,7 +221,7 @@ static enum weft_status add_inner(struct bare *b, dnnl_primitive_desc_t pd, dnnl
 static enum weft_status create_inner(struct bare *b)
 {
     if (b->batch > 1)
-        return FAIL(WEFT_UNSUPPORTED, "an inner product has no batch");
+        return FAIL(WEFT_UNSUPPORTED, "a batched matmul has no inner-product formulation");
     dnnl_memory_desc_t md[3]; /* x, w, y, or their gradients */
     dnnl_memory_t mem[3];
     TRY(operand(b, b->m, b->k, false, &md[0], &mem[0]));
@@ -236,12 +236,12 @@ static enum weft_status create_inner(struct bare *b)
     return status;
 }
 
-/* ---- the face */
+/* ---- the interface */
 
 static enum weft_status create(struct bare *b)
 {
     if (b->how < 0 || b->how > 4)
-        return FAIL(WEFT_UNSUPPORTED, "bare formulation %d: there are 0 to 4", b->how);
+        return FAIL(WEFT_UNSUPPORTED, "there is no formulation %d: expected 0 to 4", b->how);
     TRY(weft_dnn_onednn_cpu(&b->cpu));
     DNNL(dnnl_stream_create(&b->stream, b->cpu, dnnl_stream_default_flags));
     return b->how == 2 || b->how == 3 ? create_inner(b) : create_matmul(b);
@@ -272,7 +272,7 @@ enum weft_status weft_dnn_onednn_bare(struct weft_dnn_bare **bare, const struct 
 {
     struct bare *b = calloc(1, sizeof *b);
     if (!b)
-        return FAIL(WEFT_NOMEM, "not enough memory for a bare product");
+        return FAIL(WEFT_NOMEM, "not enough memory for a bare matmul");
     *b = (struct bare){.face = {.run = run, .free = release},
                        .product = p->kind,
                        .how = how,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cpu.c - oneDNN's engine for this processor.
+ * cpu.c - creates oneDNN's engine for this processor.
  */
 #include "dnn/onednn/onednn.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine.c - the engine that lets oneDNN multiply: one thread per fixed tile.
+ * engine.c - the engine that multiplies with oneDNN: one thread per tile of fixed size.
  *
- * oneDNN chooses its blocking, and with it its bits, by the number of rows and threads. So every product is made of one
- * matmul of ROWS x (at most COLUMNS) x depth, created for one thread; fewer rows are padded with zeros. Weights are
- * packed as that matmul asks (format any); the outer product packs nothing, its depth is padded with zeros to the
- * planned maximum. Sums come out in f32 and leave through store.h as everywhere.
+ * oneDNN chooses its blocking, and with it the bits of results, by the number of rows and threads. So every matmul is
+ * composed of one matmul of ROWS x (at most COLUMNS) x depth, created for one thread; fewer rows are padded with zeros.
+ * Weights are packed in the format that this matmul prefers (format any); the outer product packs nothing, and its
+ * depth is padded with zeros to the planned maximum. Sums are f32 and are stored by store_inl.h, as in every engine.
  *
- * Primitives are created by plan() and live as long as the process, in a list keyed by shape. Running allocates inside
- * oneDNN: a map of arguments per call, and the memory objects. So a tile may fail.
+ * Primitives are created by plan() and live as long as the process, in a list keyed by shape. oneDNN allocates in every
+ * run: a map of arguments per call, and the memory objects. So a tile may fail.
  */
 #include "dnn/onednn/onednn.h"
 #include "dnn/store_inl.h"
@@ -24,7 +24,7 @@ struct matmul {
     int64_t columns;
     dnnl_primitive_t multiply;
     dnnl_memory_desc_t a, b, sum, scratchpad;
-    dnnl_primitive_t pack[2][2]; /* from f32 or bf16, along or across */
+    dnnl_primitive_t pack[2][2]; /* [from f32 or bf16][plain or transposed] */
     dnnl_memory_desc_t source[2][2];
 };
 
@@ -32,7 +32,7 @@ struct kernel {
     enum weft_dtype dtype;
     int64_t depth, width;
     bool outer;
-    struct matmul whole, last; /* panels of COLUMNS, and the one that may be narrower */
+    struct matmul whole, last; /* for panels of COLUMNS columns, and for the last one, which may be narrower */
     struct kernel *next;
 };
 
@@ -67,7 +67,8 @@ static enum weft_status create_packers(const struct kernel *k, struct matmul *m,
     return WEFT_OK;
 }
 
-/* The first implementation that keeps to the threads it was created for: those called gemm ask again when they run. */
+/* Chooses the first implementation that keeps the number of threads it was created for: those named gemm query it again
+ * when they run. */
 static enum weft_status choose(const struct kernel *k, const dnnl_matmul_desc_t *desc, dnnl_engine_t cpu,
                                dnnl_primitive_desc_t *pd)
 {
@@ -205,7 +206,7 @@ static const struct matmul *matmul_of(const struct weft_dnn_plan *p, int64_t col
     return columns == COLUMNS ? &k->whole : &k->last;
 }
 
-/* Copies rows x columns elements, turning them when they lie across, into rows of `width` that end in zeros. */
+/* Copies rows x columns elements to row-major rows of `width`, padded with zeros. */
 static void copy(const struct weft_dnn_matrix *m, int64_t row, int64_t rows, int64_t column, int64_t columns,
                  int64_t width, char *to)
 {
@@ -277,5 +278,5 @@ static const struct weft_dnn_engine engine = {
 
 static const struct weft_dnn_rival rival = {"onednn", &engine, weft_dnn_onednn_bare};
 
-/* Being linked into a program is all it takes. */
+/* Linking this file into a program is enough to register the engine. */
 __attribute__((constructor)) static void offer(void) { weft_dnn_rival = &rival; }

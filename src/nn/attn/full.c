@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * attn/full - keys and values cached as they are: multi-head (K = H), grouped (K < H), multi-query (K = 1).
+ * attn/full - keys and values cached directly: multi-head (K = H), grouped (K < H), multi-query (K = 1).
  *
  *     q = x Wq  [M, H * mean]     k = x Wk  [M, K * mean]     v = x Wv  [M, K D]
  *
- * and likewise the spreads of queries and keys, where the geometry has them. With qk_norm each head of q and k is
- * divided by its root mean square and multiplied by gains that all heads share.
- * Cache per token and layer: K (width of k + D), and K where the geometry has norms.
+ * and likewise the spreads of queries and keys if the geometry has them. With qk_norm each head of q and k is divided
+ * by its root mean square and multiplied by gains shared by all heads. Cache per token and layer: K (width of k + D),
+ * and K if the geometry has norms.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -21,11 +21,12 @@ struct full {
 
 static const struct weft_opt options[] = {
     {"kv_heads", WEFT_OPT_INT, offsetof(struct full, kv_heads), "0", 0, 4096,
-     .help = "K, key/value heads, each shared by H/K query heads; 0: as many as heads"},
+     .help = "K, number of key/value heads, each shared by H/K query heads; 0: H",
+     .also = "n_kv_head n_kv_heads num_key_value_heads num_kv_heads"},
     {"qkv_bias", WEFT_OPT_BOOL, offsetof(struct full, qkv_bias), "no", .needs = "bias=no",
-     .help = "queries, keys and values have biases, as the only ones"},
+     .help = "biases for queries, keys and values only"},
     {"qk_norm", WEFT_OPT_BOOL, offsetof(struct full, qk_norm), "no", .needs = "geom=dot",
-     .help = "each head's query and key is divided by its root mean square, times gains, before it is rotated"},
+     .help = "RMS norm with learned gains for each head's query and key, before rotation"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -33,14 +34,15 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     const struct full *o = opts;
     spec->kv_heads = o->kv_heads ? o->kv_heads : spec->heads;
     if (spec->kv_heads > spec->heads || spec->heads % spec->kv_heads)
-        return FAIL(WEFT_INVALID, "kv_heads=%lld cannot be shared evenly by heads=%lld: heads must be a multiple of it",
+        return FAIL(WEFT_INVALID,
+                    "kv_heads=%lld cannot be shared evenly by heads=%lld: heads must be a multiple of kv_heads",
                     (long long)spec->kv_heads, (long long)spec->heads);
     spec->rotated = spec->mean;
     spec->scale_width = (double)spec->qk_width;
     return WEFT_OK;
 }
 
-/* Stays multi-query, grouped or multi-head. */
+/* Keeps the kind: multi-query, grouped or multi-head. */
 static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct full *o = opts;
@@ -104,7 +106,7 @@ static struct weft_value *build(struct weft_build *b, const void *opts, struct w
 const struct weft_attn weft_attn_full = {
     .part = {.kind = WEFT_ATTN,
              .name = "full",
-             .summary = "K <= H key/value heads, cached as they are",
+             .summary = "K <= H key/value heads, cached directly",
              .owner = WEFT_OWNER("attn=full", options),
              .options_bytes = sizeof(struct full),
              .resolve = resolve,

@@ -4,14 +4,14 @@
  *
  *     c_k = x Wdk,  c_v = x Wdv  [M, L]  (or one c for both)     k_h = c_k A_h     v_h = c_v B_h
  *
- * With rope, queries have R more columns, and one rotated key of R columns is shared by the heads (decoupled rope).
- * Where the geometry has spreads, the key's is one vector s = softplus(x Ws) + 1e-4 shared by the heads.
+ * With rope, queries have R additional columns, and one rotated key of R columns is shared by the heads (decoupled
+ * rope). If the geometry has spreads, the key's is one vector s = softplus(x Ws) + 1e-4 shared by the heads.
  *
- * Training and prefill expand keys and values from the latents. Decoding absorbs, where a key is linear in its mean:
+ * Training and prefill expand keys and values from the latents. If a key is linear in its mean, decoding absorbs:
  *     <q_h, c A_h> = <q_h A_h^t, c>     sum_j P (c_j B_h) = (sum_j P c_j) B_h
- * so it is attention with one key head of width L + R + spread and values of width L. It expands only the new token's
- * key, and only if its norm is cached.
- * Cache per token and layer: 2L (shared: L), R with rope, spread and H norms where the geometry has them.
+ * so it is attention with one key head of width L + R + spread and values of width L. Only the new token's key is
+ * expanded, and only if its norm is cached. Cache per token and layer: 2L (shared: L), R with rope, spread and H norms
+ * if the geometry has them.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -43,14 +43,14 @@ static bool scales_alike(const void *model, const void *own)
 #define AT(field) offsetof(struct latent, field)
 static const struct weft_opt options[] = {
     {"latent_width", WEFT_OPT_INT, AT(width), "32", 1, 1 << 20, .symbol = "RA_MLA_LATENT_DIM",
-     .help = "L, of the latents that keys and values are made of"},
-    {"latent_shared", WEFT_OPT_BOOL, AT(shared), "no", .help = "one latent for keys and values"},
+     .help = "L, width of the latents that keys and values are expanded from"},
+    {"latent_shared", WEFT_OPT_BOOL, AT(shared), "no", .help = "one common latent for keys and values"},
     {"latent_heads", WEFT_OPT_CHOICE, AT(heads), "own", .choices = heads_names, .idle = has_one_head,
-     .help = "every head makes its own keys and values of the latents, or all share one key and one value"},
+     .help = "keys and values expanded from the latents: one of each per head, or one of each for all heads"},
     {"latent_scale", WEFT_OPT_CHOICE, AT(scale), "head", .choices = scale_names, .idle = scales_alike,
-     .help = "scores begin at 1/sqrt(width of k), or at 1/sqrt(L)"},
+     .help = "initial factor of the scores: 1/sqrt(width of k), or 1/sqrt(L)"},
     {"latent_rope", WEFT_OPT_INT, AT(rope), "0", 0, 1 << 16, .needs = "pos=rope",
-     .help = "R, columns that rope turns beside the latent ones; 0: half the width of a head"},
+     .help = "R, number of rotated columns in addition to the latent ones; 0: half the head width, rounded up to even"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -79,7 +79,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     const struct latent *o = opts;
     int64_t H = spec->heads, K = spec->kv_heads;
     struct weft_fan C = weft_grows(spec, spec->width), L = weft_stays(spec, o->width, USUAL_WIDTH);
-    double up = 1 / sqrt((double)L.size / L.wider); /* gives v the variance that multi-head attention has */
+    double up = 1 / sqrt((double)L.size / L.wider); /* gives v the variance of multi-head attention */
     weft_params_linear(p, spec, "wq", H * spec->mean, C.size);
     weft_params_matrix(p, "wdk", L, C, WEFT_DEVIATION);
     if (!o->shared)
@@ -97,7 +97,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     }
 }
 
-/* What keys are expanded from: of the new rows, or of all rows of the cache. */
+/* The sources of keys: of the new rows, or of all rows of the cache. */
 struct source {
     struct weft_value *c, *rotated, *spread;
 };
@@ -119,7 +119,7 @@ static struct weft_qk expand(struct weft_build *b, const struct source *s, bool 
     return weft_build_qk(b, &r, norms);
 }
 
-/* x [M, H * from] times the transposed (or plain) blocks of a weight [K * rows, L], head by head. */
+/* Returns x [M, H * from] times the transposed (or plain) blocks of a weight [K * rows, L], head by head. */
 static struct weft_value *by_head(struct weft_build *b, struct weft_value *x, const char *name, int64_t rows,
                                   bool transposed)
 {
@@ -198,7 +198,7 @@ static struct weft_value *build(struct weft_build *b, const void *opts, struct w
 const struct weft_attn weft_attn_latent = {
     .part = {.kind = WEFT_ATTN,
              .name = "latent",
-             .summary = "keys and values made of cached latents, absorbed when decoding",
+             .summary = "keys and values expanded from cached latents, absorbed when decoding",
              .owner = WEFT_OWNER("attn=latent", options),
              .options_bytes = sizeof(struct latent),
              .resolve = resolve,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ffn/gelu - h = gelu(x fc), gelu in its tanh form; y = h proj. Parameters: 2 C F.
+ * ffn/gelu - h = gelu(x fc), with gelu in its tanh form; y = h proj. Parameters: 2 C F.
  */
 #include "nn/build.h"
 #include "ops/ops.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * ffn/ws - WsFFN: swiglu, and heads z = (x w1) wz beside it that never reach the output but shape w1 in training:
+ * ffn/ws - WsFFN: swiglu with additional heads z = (x w1) wz that do not affect the output but shape w1 in training:
  *
  *     ws_z = lambda_z mean |z|^2        ws_c = lambda_c InfoNCE of the heads' mean z over each sequence (ops/info_nce)
  *     ws_logits = lambda_logits cross-entropy of the next token with logits = head (z wl)
  *
- * head is that of the model, so wl takes F to C. F is split into n heads of F/n. block: wz has one square block per
- * head, F^2/n parameters. dense: wz is F x F, initially block-diagonal, at a cost of F/(3C) of the feed-forward. z
- * exists only in the uses TRAIN and WATCH, so that decoding and exports do without wz and wl.
+ * `head` is the model's output head, so wl maps F to C. F is split into n heads of F/n. block: wz has one square block
+ * per head, F^2/n parameters. dense: wz is F x F, initially block-diagonal, and costs F/(3C) of the feed-forward. z
+ * exists only in the uses TRAIN and WATCH, so decoding and exports do not need wz and wl.
  */
 #include "nn/build.h"
 #include "nn/parts.h"
@@ -38,28 +38,28 @@ static bool has_no_contrast(const void *model, const void *own)
 
 #define AT(field) offsetof(struct ws, field)
 static const struct weft_opt options[] = {
-    {"ws_heads", WEFT_OPT_INT, AT(heads), "8", 1, 4096, .help = "n, heads that F is split into"},
+    {"ws_heads", WEFT_OPT_INT, AT(heads), "8", 1, 4096, .help = "n, number of heads that F is split into"},
     {"ws_form", WEFT_OPT_CHOICE, AT(form), "block", .choices = forms,
-     .help = "each head sees its own part of F, or all of it"},
+     .help = "input of each head: its own block of F, or all of F"},
     {"ws_positives", WEFT_OPT_CHOICE, AT(positives), "self", .choices = positives, .idle = has_no_contrast,
-     .help = "the positive of a context vector: itself, or the other half of its sequence"},
+     .help = "positive of a context vector: itself, or the other half of its sequence"},
     {"ws_tau", WEFT_OPT_REAL, AT(tau), "0.07", 1e-3, 1e3, .idle = has_no_contrast,
      .help = "temperature of the contrastive loss"},
     {"ws_lambda_z", WEFT_OPT_REAL, AT(lambda_z), "1e-5", 0, 1e6, .off = "0", .needs = "aux=yes",
-     .help = "factor of mean |z|^2"},
+     .help = "coefficient of mean |z|^2"},
     {"ws_lambda_c", WEFT_OPT_REAL, AT(lambda_c), "5e-3", 0, 1e6, .off = "0", .needs = "aux=yes",
-     .help = "factor of the contrastive loss"},
+     .help = "coefficient of the contrastive loss"},
     {"ws_logits", WEFT_OPT_BOOL, AT(logits), "no",
-     .help = "z of every layer predicts the next token in training, through the model's head"},
+     .help = "next-token prediction from every layer's z in training, through the model's output head"},
     {"ws_lambda_logits", WEFT_OPT_REAL, AT(lambda_logits), "0.1", 0, 1e6, .off = "0", .needs = "ws_logits=yes",
-     .idle = has_no_aux, .help = "factor of the cross-entropy of these predictions"},
+     .idle = has_no_aux, .help = "coefficient of the cross-entropy of these predictions"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     const struct ws *o = opts;
     if (spec->ffn_width % o->heads)
-        return FAIL(WEFT_INVALID, "ffn_width=%lld does not divide into ws_heads=%lld: make it a multiple",
+        return FAIL(WEFT_INVALID, "ffn_width=%lld is not a multiple of ws_heads=%lld: change one of them",
                     (long long)spec->ffn_width, (long long)o->heads);
     return WEFT_OK;
 }
@@ -110,11 +110,11 @@ static bool idle(const struct weft_spec *spec, const void *opts, const char *nam
 static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
 {
     return strcmp(unit, "ffn_width") == 0
-               ? "ffn=ws divides the channels into heads by their places: none can be left out"
+               ? "ffn=ws divides the channels into heads by their index: none can be left out"
                : NULL;
 }
 
-/* Through the model's own head; a mean over the scored tokens of the micro-batch. */
+/* Returns the cross-entropy through the model's own head, as a mean over the scored tokens of the micro-batch. */
 static struct weft_value *cross_entropy(struct weft_build *b, const struct ws *o, struct weft_value *z)
 {
     struct weft_value *x = weft_build_narrow(b, weft_build_product(b, z, "wl"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * geom/dot - score = <q, k> / sqrt(width of k): what a spec and attention do unless a geometry says otherwise.
+ * geom/dot - score = <q, k> / sqrt(width of k): the default of specs and attention for geometries without hooks of
+ * their own.
  */
 #include "nn/build.h"
 #include "ops/ops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gaussian_inl.h - shared by geometries whose tokens are diagonal Gaussians: the widths of mean and spread, and a
- * temperature per head.
+ * gaussian_inl.h - shared by geometries of diagonal Gaussians: the widths of mean and spread, and a temperature per
+ * head.
  */
 #ifndef WEFT_GAUSSIAN_H
 #define WEFT_GAUSSIAN_H
@@ -22,9 +22,9 @@ static const char *const spreads[] = {"split", "full", NULL};
 
 static const struct weft_opt options[] = {
     {"spread", WEFT_OPT_CHOICE, offsetof(struct gaussian, spread), "split", .choices = spreads,
-     .help = "split: mean and spread share the width of a head; full: each is as wide as a head"},
+     .help = "width of mean and spread; split: half a head each; full: a whole head each"},
     {"learn_tau", WEFT_OPT_BOOL, offsetof(struct gaussian, learn_tau), "yes",
-     .help = "the temperature of a head is learned, else it keeps its initial value"},
+     .help = "learned temperature per head; no: it keeps its initial value"},
 };
 
 /* Sets the widths of mean and spread. */
@@ -40,7 +40,7 @@ static enum weft_status resolve_widths(struct weft_spec *spec, const struct gaus
     return WEFT_OK;
 }
 
-/* factor / (tau + eps), f32 [H]; `start` is the initial ln(tau). */
+/* Returns factor / (tau + eps), f32 [H]; `start` is the initial ln(tau). */
 static struct weft_value *temperature(struct weft_build *b, const struct gaussian *o, double start, double factor,
                                       double eps)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * geom/overlap - each token is a diagonal Gaussian, scores are the logarithm of an overlap kernel:
+ * geom/overlap - each token is a diagonal Gaussian, and scores are the logarithm of an overlap kernel:
  *
  *     mu~ = mu / sqrt(sigma)    score = -(|mu~_i - mu~_j|^2 + sum log sigma_i + sum log sigma_j) / (2 tau_h)
  *
@@ -17,7 +17,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-/* A sum over the width of a head. */
+/* The score is a sum over the width of a head. */
 static double start(const struct weft_spec *spec) { return weft_log(spec->head_wider); }
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pos/alibi - scores fall with distance, head by head with its own slope: p = -slope_h (i - j). No parameters.
- * (Press, Smith and Lewis, Train Short, Test Long, 2022.)
+ * pos/alibi - scores decrease with distance, with a slope per head: p = -slope_h (i - j). No parameters. (Press, Smith
+ * and Lewis, Train Short, Test Long, 2022.)
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -15,7 +15,7 @@ static struct weft_value *bias(struct weft_build *b, const void *opts)
 
 static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
 {
-    return strcmp(unit, "heads") == 0 ? "pos=alibi gives every head a slope by its place: no head can be left out"
+    return strcmp(unit, "heads") == 0 ? "pos=alibi gives every head a slope by its index: no head can be left out"
                                       : NULL;
 }
 

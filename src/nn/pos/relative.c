@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * pos/relative - one learned number per head and distance, added to the score; larger distances share the last
- * number. They are initially 0 and not decayed. Parameters: H relative_max in every layer.
+ * pos/relative - one learned bias per head and distance, added to the score; distances beyond the last share its bias.
+ * Biases are initially 0 and not decayed. Parameters: H relative_max in every layer.
  */
 #include "nn/build.h"
 
@@ -18,7 +18,7 @@ static bool has_all(const void *model, const void *own)
 
 static const struct weft_opt options[] = {
     {"relative_max", WEFT_OPT_INT, offsetof(struct relative, max), "0", 0, 1 << 24, .idle = has_all,
-     .help = "number of distances with a learned bias; 0: as many as the context has"},
+     .help = "number of distances with a learned bias; 0: every distance in the context"},
 };
 
 static int64_t offsets(const struct weft_spec *spec, const struct relative *o)
@@ -48,7 +48,7 @@ static struct weft_value *bias(struct weft_build *b, const void *opts) { return 
 const struct weft_pos weft_pos_relative = {
     .part = {.kind = WEFT_POS,
              .name = "relative",
-             .summary = "score + learned number of the distance, per head",
+             .summary = "score + learned bias of the distance, per head",
              .owner = WEFT_OWNER("pos=relative", options),
              .options_bytes = sizeof(struct relative),
              .shrink = shrink},

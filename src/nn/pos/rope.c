@@ -2,7 +2,7 @@
  *
  * pos/rope - rotary positions: in every head, coordinates i and i + D/2 of queries and keys rotate by pos /
  * base^(2i/D). No parameters. Scores depend only on the distance of two tokens. Models whose context was extended after
- * training turn more slowly (rope_scaling).
+ * training rotate more slowly (rope_scaling).
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -15,24 +15,24 @@ static const char *const scalings[] = {
 #define AT(field) offsetof(struct weft_rope_turns, field)
 static const struct weft_opt options[] = {
     {"rope_base", WEFT_OPT_REAL, AT(base), "10000", 2, 1e12,
-     .help = "the slowest pair makes one turn in about 2 pi times this many tokens"},
+     .help = "base of the rotation frequencies: the slowest pair rotates once in about 2 pi times this many tokens"},
     {"rope_scaling", WEFT_OPT_CHOICE, AT(scaling), "none", .choices = scalings,
      .help =
-         "turn more slowly, for a context longer than the original one: all pairs, or the slow ones as Llama 3.1 does"},
-    {"rope_factor", WEFT_OPT_REAL, AT(factor), "8", 1, 1e6, .needs = "rope_scaling!=none",
-     .help = "how much more slowly"},
+         "slower rotation for a context longer than the original: of all pairs, or of the slow pairs as in Llama 3.1"},
+    {"rope_factor", WEFT_OPT_REAL, AT(factor), "8", 1, 1e6, .needs = "rope_scaling!=none", .help = "slow-down factor"},
     {"rope_low", WEFT_OPT_REAL, AT(low), "1", 0, 1e6, .needs = "rope_scaling=llama3",
-     .help = "pairs with fewer turns than this in the original context are slowed fully"},
+     .help = "number of rotations in the original context below which pairs are slowed fully"},
     {"rope_high", WEFT_OPT_REAL, AT(high), "4", 0, 1e6, .needs = "rope_scaling=llama3",
-     .help = "pairs with more turns are not slowed"},
+     .help = "number of rotations in the original context above which pairs are not slowed"},
     {"rope_original", WEFT_OPT_INT, AT(original), "8192", 1, 1 << 24, .needs = "rope_scaling=llama3",
-     .help = "the original context"},
+     .help = "original context in tokens"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     if (spec->rotated % 2)
-        return FAIL(WEFT_INVALID, "pos=rope turns pairs, but %lld columns of a head are to be rotated: make that even",
+        return FAIL(WEFT_INVALID,
+                    "pos=rope rotates pairs of columns, but a head has %lld columns to rotate: make the number even",
                     (long long)spec->rotated);
     const struct weft_rope_turns *o = opts;
     if (o->scaling == WEFT_ROPE_LLAMA3 && o->low >= o->high)
@@ -40,7 +40,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-/* So that some of a tiny model's few pairs are slowed, too. */
+/* Makes sure that some of a tiny model's few pairs are slowed. */
 static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct weft_rope_turns *o = opts;
@@ -56,7 +56,7 @@ static struct weft_value *rotate(struct weft_build *b, const void *opts, struct 
 const struct weft_pos weft_pos_rope = {
     .part = {.kind = WEFT_POS,
              .name = "rope",
-             .summary = "queries and keys rotated by their positions",
+             .summary = "queries and keys rotated by position",
              .owner = WEFT_OWNER("pos=rope", options),
              .options_bytes = sizeof(struct weft_rope_turns),
              .resolve = resolve,

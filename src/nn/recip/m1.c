@@ -4,9 +4,9 @@
  *
  *     g_t = sigmoid(W2 W1 m_t + bias) [H]     head output *= 1 - alpha + alpha g
  *
- * m is the hidden activation of the token, its mean over the tokens so far (of W1 m, so that the cache is G numbers per
- * sequence), or its mean over the whole sequence, which sees the future: the gate causal must refuse it.
- * The last layer has no next layer and no weights. Parameters of a layer: F G + G H + H.
+ * m is the hidden activation of the token, its mean over the tokens so far (of W1 m, so that the cache is G values per
+ * sequence), or its mean over the whole sequence, which sees the future and must fail the gate causal. The last layer
+ * has no next layer and no weights. Parameters of a layer: F G + G H + H.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -22,7 +22,7 @@ struct m1 {
     int64_t width;
 };
 
-/* What a layer passes to the next one. */
+/* Passed from a layer to the next one. */
 struct gate {
     struct weft_value *value; /* f32 [M, H] */
     struct weft_value *alpha;
@@ -32,10 +32,12 @@ static const char *const modes[] = {"token", "prefix", "sequence", NULL};
 
 #define AT(field) offsetof(struct m1, field)
 static const struct weft_opt options[] = {
-    {"m1_alpha", WEFT_OPT_REAL, AT(alpha), "0.1", 0, 1, .off = "0", .help = "share of the gate in a head's factor"},
+    {"m1_alpha", WEFT_OPT_REAL, AT(alpha), "0.1", 0, 1, .off = "0",
+     .help = "mixing weight of the gate in each head's factor"},
     {"m1_mode", WEFT_OPT_CHOICE, AT(mode), "token", .choices = modes,
-     .help = "what the gate reads: the token, the mean so far, or the mean of the whole sequence (which leaks)"},
-    {"m1_width", WEFT_OPT_INT, AT(width), "64", 1, 1 << 16, .help = "G, of the gate's hidden layer"},
+     .help =
+         "input of the gate: the token, the mean so far, or the mean of the whole sequence (which leaks the future)"},
+    {"m1_width", WEFT_OPT_INT, AT(width), "64", 1, 1 << 16, .help = "G, width of the gate's hidden layer"},
 };
 
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
@@ -86,7 +88,7 @@ static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hi
     next->alpha = weft_build_alpha(b, o->alpha);
 }
 
-/* The gate of the layer before; layer 0 has none. */
+/* Applies the gate of the previous layer; layer 0 has none. */
 static struct weft_value *heads(struct weft_build *b, struct weft_instance *m, struct weft_value *o)
 {
     struct gate *gate = m->state;

@@ -4,9 +4,9 @@
  *
  *     u_s = P h_s     y_t = sum over s in S_t of w[t,s] u_s     h_t += alpha Q y_t
  *
- * w is the heads' mean (or maximum) of the attention's probabilities, S_t the k largest, those of at least m2_rms times
- * their root mean square, or all s <= t (ops/attention/route.c). P takes F to r, Q takes r to F; the full form has u =
- * h and Q of F x F. Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r numbers, or F.
+ * w is the heads' mean (or maximum) of the attention's probabilities; S_t contains the k largest, those at or above
+ * m2_rms times their root mean square, or all s <= t (ops/attention/route.c). P maps F to r, Q maps r to F; the full
+ * form has u = h and Q of F x F. Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r values, or F.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -28,7 +28,7 @@ static const char *const selects[] = {"topk", "rms", "none", NULL}; /* as enum w
 
 static bool has_one_head(const void *model, const void *own) { return ((const struct weft_spec *)model)->heads == 1; }
 
-/* The mean of all probabilities, as it is. */
+/* The unchanged mean of all probabilities sums to 1. */
 static bool sums_to_one(const void *model, const void *own)
 {
     const struct m2 *o = own;
@@ -37,20 +37,21 @@ static bool sums_to_one(const void *model, const void *own)
 
 #define AT(field) offsetof(struct m2, field)
 static const struct weft_opt options[] = {
-    {"m2_alpha", WEFT_OPT_REAL, AT(alpha), "0.3", 0, 10, .off = "0", .help = "factor of what is gathered"},
-    {"m2_form", WEFT_OPT_CHOICE, AT(form), "low", .choices = forms, .help = "through a rank r, or F x F"},
+    {"m2_alpha", WEFT_OPT_REAL, AT(alpha), "0.3", 0, 10, .off = "0", .help = "mixing weight of the gathered vectors"},
+    {"m2_form", WEFT_OPT_CHOICE, AT(form), "low", .choices = forms,
+     .help = "low: projection through rank r; full: an F x F matrix"},
     {"m2_rank", WEFT_OPT_INT, AT(rank), "64", 1, 1 << 16, .needs = "m2_form=low",
-     .help = "r, width of what is gathered"},
+     .help = "r, width of the gathered vectors"},
     {"m2_select", WEFT_OPT_CHOICE, AT(select), "topk", .choices = selects, .symbol = "RA_MLA_MLP_SPARSE_MODE",
-     .help = "the k largest weights, those of at least m2_rms times their root mean square, or all"},
+     .help = "weights to use: the k largest, those at or above m2_rms times their root mean square, or all"},
     {"m2_topk", WEFT_OPT_INT, AT(topk), "8", 1, 4096, .symbol = "RA_MLA_MLP_SPARSE_K", .needs = "m2_select=topk",
-     .help = "k"},
+     .help = "k, number of weights to use"},
     {"m2_rms", WEFT_OPT_REAL, AT(rms), "0.5", 0, 1e6, .symbol = "RA_MLA_MLP_SPARSE_RMS_THRESHOLD",
      .needs = "m2_select=rms", .help = "threshold in units of the root mean square over the visible tokens"},
     {"m2_renormalise", WEFT_OPT_BOOL, AT(renormalise), "yes", .symbol = "RA_MLA_MLP_SPARSE_NORMALIZE",
-     .idle = sums_to_one, .help = "the chosen weights sum to 1"},
+     .idle = sums_to_one, .help = "used weights rescaled to sum to 1"},
     {"m2_head_average", WEFT_OPT_BOOL, AT(head_average), "yes", .symbol = "RA_MLA_MLP_SPARSE_HEAD_AVERAGE",
-     .idle = has_one_head, .help = "the mean over heads, else the maximum"},
+     .idle = has_one_head, .help = "yes: mean of the weights over heads; no: maximum"},
 };
 
 static void shrink(const struct weft_spec *spec, void *opts)
@@ -76,7 +77,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_vector(p, "alpha", 1, o->alpha);
 }
 
-/* The attention without gradient, where the spec says detach. */
+/* Returns the attention, without a gradient if the spec has `detach`. */
 static struct weft_attention detached(struct weft_build *b)
 {
     struct weft_attention a = b->attention;

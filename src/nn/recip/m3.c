@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * recip/m3 - the attention's key latent c enriches the feed-forward, and the feed-forward adds to the next layer's:
+ * recip/m3 - the attention's key latent c enriches the feed-forward, and the feed-forward adds to the next layer's key
+ * latent:
  *
  *     h_t += alpha W c_t        e_t = alpha W' h_t (h before it was enriched)        next layer: c_t += e_t
  *
- * Latent attention has such a c; otherwise c = x Wc is computed for this, and U e is added to the next layer's raw
- * keys. tied_transpose: W' is W transposed. per_head_scalar: no matrices; c_l and the mean of h over bucket l are
- * coupled by one learned number per head and direction (ops/bucket_mean, ops/bucket_spread). Layer 0 receives nothing,
- * the last layer passes nothing on, and they have no weights for it. Everything is per token: no cache. Parameters of a
- * layer: F L (tied), 2 F L (untied), 2 H (scalars).
+ * Latent attention has such a c; otherwise c = x Wc is computed for this purpose, and U e is added to the next layer's
+ * raw keys. tied_transpose: W' is W transposed. per_head_scalar: no matrices; c_l and the mean of h over bucket l are
+ * coupled by one learned scalar per head and direction (ops/bucket_mean, ops/bucket_spread). Layer 0 receives nothing,
+ * the last layer passes nothing on, and they have no weights for it. Everything is per token, so there is no cache.
+ * Parameters of a layer: F L (tied), 2 F L (untied), 2 H (scalars).
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -25,22 +26,22 @@ struct m3 {
     int64_t width;
 };
 
-/* Within a layer, and from a layer to the next one. */
+/* State within a layer, and passed from a layer to the next. */
 struct passed {
     struct weft_value *latent;  /* this layer's c */
-    struct weft_value *context; /* W' h of the layer before, [M, L]; NULL in layer 0 */
-    struct weft_value *alpha;   /* its factor */
+    struct weft_value *context; /* W' h of the previous layer, [M, L]; NULL in layer 0 */
+    struct weft_value *alpha;   /* the factor of `context` */
 };
 
 static const char *const tyings[] = {"untied", "tied_transpose", "per_head_scalar", NULL};
 
 #define AT(field) offsetof(struct m3, field)
 static const struct weft_opt options[] = {
-    {"m3_alpha", WEFT_OPT_REAL, AT(alpha), "0.2", 0, 10, .off = "0", .help = "factor in both directions"},
+    {"m3_alpha", WEFT_OPT_REAL, AT(alpha), "0.2", 0, 10, .off = "0", .help = "mixing weight in both directions"},
     {"m3_tying", WEFT_OPT_CHOICE, AT(tying), "tied_transpose", .choices = tyings, .symbol = "RA_MLA_MLP_TYING_MODE",
-     .help = "the two directions have two matrices, one and its transpose, or a number per head"},
+     .help = "weights of the two directions: two matrices, one and its transpose, or a scalar per head"},
     {"m3_width", WEFT_OPT_INT, AT(width), "32", 1, 1 << 16, .needs = "attn=full",
-     .help = "width of the latent, if the attention has none"},
+     .help = "width of the latent if the attention has none"},
 };
 
 static int64_t latent_width(const struct weft_spec *spec, const struct m3 *o)
@@ -90,7 +91,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_matrix(p, "wu_spread", weft_grows(spec, K * spec->spread), L, WEFT_DEVIATION);
 }
 
-/* Scalars per head join heads, channels and ranks by their places. */
+/* Scalars per head couple heads, channels and ranks by index. */
 static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
 {
     bool joined = strcmp(unit, "heads") == 0 || strcmp(unit, "ffn_width") == 0;
@@ -98,11 +99,11 @@ static const char *keeps_all(const struct weft_spec *spec, const void *opts, con
         return NULL;
     if (strcmp(unit, "m3_width") == 0)
         return "m3_tying=per_head_scalar has no ranks";
-    return joined ? "m3_tying=per_head_scalar couples heads and channels by their places: neither can be left out"
+    return joined ? "m3_tying=per_head_scalar couples heads and channels by their index: neither can be left out"
                   : NULL;
 }
 
-/* A latent of its own that is read without gradient. */
+/* A latent of its own gets no gradient with `detach`. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     return strcmp(name, "wc") == 0 && spec->detach;
@@ -168,7 +169,7 @@ const struct weft_mechanism weft_recip_m3 = {
     .hidden = hidden,
     .reads = reads,
     .symbol = "RA_MLA_MLP_LATENT_RECIP",
-    .help = "M3: the key latent enriches the feed-forward, which adds to the next layer's",
+    .help = "M3: the key latent enriches the feed-forward, which adds to the next layer's key latent",
     .state_bytes = sizeof(struct passed),
     .latent = latent,
     .keys = keys,

@@ -8,9 +8,9 @@
  *
  * The term with alpha is reciprocal attention. It is present only if q_store is given.
  * q [M, H*Dk], k [N, K*Dk], v [N, K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K). i and j are
- * positions in one sequence: pos gives those of the queries; key j of a sequence is row tiles[seq][j / 64] + j % 64 of
- * the store, and so is query j of q_store, with q_tiles if given. own[i,h] is k[i,kv], or the row's key in k_own. keep
- * is 0 or 1/(1-p), from a counter-based generator keyed by (sample, layer, site, h, i, j).
+ * positions in one sequence: pos gives the positions of the queries; key j of a sequence is row tiles[seq][j / 64] + j
+ * % 64 of the store, and so is query j of q_store, with q_tiles if given. own[i,h] is k[i,kv], or the row's key in
+ * k_own. keep is 0 or 1/(1-p), from a counter-based generator keyed by (sample, layer, site, h, i, j).
  *
  * Saved for backward: o and lse. Nothing of size T x T is stored: keys are visited in tiles that start at absolute
  * multiples of WEFT_KEY_TILE, in order, with a running maximum and sum. A row visits only tiles that contain a visible
@@ -55,7 +55,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)));
 }
 
-/* ---- two paths. The choice depends only on the dtype: it is part of what is computed */
+/* ---- two paths. The choice depends only on the dtype, because it affects the bits */
 
 struct path {
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
@@ -102,7 +102,7 @@ static double bwd_flops(const struct weft_call *call)
            window_pairs(call) * (double)(n.heads * 2 * 3 * n.own);
 }
 
-/* Products over all heads of all sequences, each a full square of which half is needed. */
+/* A matmul over all heads of all sequences; each is a full square of which only half is needed. */
 static struct weft_product bare(const struct weft_call *call, enum weft_bare_product kind, int64_t n, int64_t k)
 {
     struct sizes s = sizes_of(call);
@@ -206,9 +206,7 @@ const struct weft_op WEFT_OP(attention) = {
     .differentiable = 1u << Q | 1u << K | 1u << V | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS | 1u << Q_STORE |
                       1u << Q_BIAS,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

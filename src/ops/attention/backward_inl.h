@@ -19,7 +19,7 @@ struct backward {
     float *q, *go;                        /* block of rows: queries and output gradients */
     float *s, *ds;                        /* tiles of scores: products, then weights; their gradients */
     struct reciprocal_back {              /* for the reciprocal term */
-        float *own, *queries, *queries_t; /* the rows' own keys; the tile's queries, also transposed */
+        float *own, *queries, *queries_t; /* the rows' own keys; the tile's queries, and the same transposed */
         float *s, *ds;                    /* products, and their gradients */
         float *dqueries, *dq_bias;        /* gradients of the tile */
         float *dk, *dkey_bias;            /* [longest] rows, [group][longest]: running gradients of own keys */

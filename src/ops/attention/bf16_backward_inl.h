@@ -102,7 +102,7 @@ static void pack_queries(const struct weft_call *call, const struct sizes *n, co
     }
 }
 
-/* Other sums of dS: over rows and with <q,k> (ROW_SUMS), also along diagonals (ALL_SUMS), and also dS itself, in place
+/* Other sums of dS: over rows and with <q,k> (ROW_SUMS), then also along diagonals (ALL_SUMS), and dS itself, in place
  * of dP (SUMS_AND_DS). Always passed as a constant, so that each variant is compiled to its own loop. */
 enum wanted { NO_SUMS, ROW_SUMS, ALL_SUMS, SUMS_AND_DS };
 

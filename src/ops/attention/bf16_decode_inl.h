@@ -2,11 +2,10 @@
  *
  * bf16_decode_inl.h - the forward pass of a single row, as in decoding, with the bits of bf16_forward_inl.h.
  *
- * A row alone would use one of the 32 query columns of a tile, and its keys and values are read once: packing them
- * costs more than using them. So here lanes are heads, keys are transposed in passing, and values are read where they
- * lie. A sum takes its elements in the order of the products of tiles (dnn/pairs_inl.h): even and odd ones apart, in
- * steps of
- * 32. A unit of work is a row and up to 16 query heads.
+ * A single row would use only one of the 32 query columns of a tile, and its keys and values are read only once, so
+ * packing them would cost more than using them. So here lanes are heads, keys are transposed on the fly, and values are
+ * read in place. Sums have the order of the tile products (dnn/pairs_inl.h): even and odd elements separately, in steps
+ * of 32. A unit of work is a row and up to 16 query heads.
  */
 #ifndef WEFT_ATTENTION_BF16_DECODE_H
 #define WEFT_ATTENTION_BF16_DECODE_H
@@ -23,14 +22,14 @@ enum { DECODES = 0 };
 #endif
 
 struct row_forward {
-    uint16_t *rows, *keys; /* [64][kd], and the same as pairs across: [4][kd / 2][16 keys] */
+    uint16_t *rows, *keys; /* [64][kd], and the same transposed as pairs: [4][kd / 2][16 keys] */
     float *q;              /* [16][kd] */
     float *by_head;        /* [16][64]: products */
     float *s, *p;          /* [64][16]: products or logits, and powers */
     float *o;              /* [16][vd] */
-    int64_t h, heads;      /* the first, and how many */
+    int64_t h, heads;      /* the first head, and their number */
     vf factor, top, weight;
-    uint32_t poison; /* heads that saw a value that is not finite */
+    uint32_t poison; /* heads that saw a non-finite value */
 };
 
 static struct row_forward lay_row_forward(const struct sizes *n, struct space *s)
@@ -47,7 +46,8 @@ static struct row_forward lay_row_forward(const struct sizes *n, struct space *s
     };
 }
 
-/* Whether all of a call's single rows can be computed so. It depends on the inputs given, and changes no bits. */
+/* Returns whether the single rows of a call can be computed this way, which depends on the given inputs and the signs
+ * of the scales. Does not change bits. */
 static bool decodes_rows(const struct job *job)
 {
     const struct weft_tensor *const *in = job->call->in;
@@ -79,7 +79,7 @@ static void start_row(const struct job *job, struct row_forward *f, int64_t row)
 /* The products of one head's query with 64 keys. */
 static void multiply_keys(const struct row_forward *f, int64_t lane, int64_t kd)
 {
-    enum { PANELS = EDGE / VLANES }; /* as many chains at a time hide the latency of a multiply-add */
+    enum { PANELS = EDGE / VLANES }; /* number of chains that hides the latency of a multiply-add */
     const char *keys = (const char *)f->keys;
     const float *q = f->q + lane * kd;
     vf sum[PANELS] = {{0}};
@@ -130,7 +130,7 @@ VINLINE vf bias_of(const struct job *job, const struct row_forward *f, int64_t r
     return vload_f32((const float *)bias->data + row * job->n.heads + f->h, f->heads) * vset(LOG2E);
 }
 
-/* As set_logits, for a tile that the row does not see all of. */
+/* Like set_logits, for a tile that is only partly visible to the row. */
 static void set_row_logits(const struct job *job, const struct row_forward *f, int64_t row, int64_t keys)
 {
     for (int64_t c = 0; c < EDGE; c++) {
@@ -140,7 +140,7 @@ static void set_row_logits(const struct job *job, const struct row_forward *f, i
     }
 }
 
-/* As update_max and tiles_softmax. */
+/* Like update_max and tiles_softmax. */
 VINLINE void row_softmax(const struct job *job, struct row_forward *f, vf factor, bool biased, int64_t row, int64_t vd)
 {
     vf old = f->top, high = vset(-INFINITY), total[2] = {vset(0), vset(0)};
@@ -164,7 +164,7 @@ VINLINE void row_softmax(const struct job *job, struct row_forward *f, vf factor
     f->weight = vfma(f->weight, shrink, total[0] + total[1]);
 }
 
-/* o += columns d .. d + 16 wide - 1 of up to 32 values from number `first` on, weighted. */
+/* o += weighted columns d .. d + 16 wide - 1 of up to 32 values, starting at value `first`. */
 VINLINE void weigh_columns(int wide, struct head v, const float *p, int64_t first, int64_t last, int64_t d, float *o,
                            vf *doubt)
 {
@@ -186,7 +186,7 @@ VINLINE void weigh_columns(int wide, struct head v, const float *p, int64_t firs
         vstore_f32(o + i * VLANES, VLANES, vload_f32(o + i * VLANES, VLANES) + (sum[0][i] + sum[1][i]));
 }
 
-/* o += the values of one head, weighted. */
+/* o += the weighted values of one head. */
 static void weigh_values(const struct job *job, struct row_forward *f, int64_t lane, int64_t row, int64_t keys)
 {
     const struct sizes *n = &job->n;

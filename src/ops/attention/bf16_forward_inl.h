@@ -3,7 +3,8 @@
  * bf16_forward_inl.h - the forward pass on tiles (see bf16_inl.h for the layout).
  *
  * First packs the keys and values of every visible tile, once for all rows and heads that read them. After that a unit
- * of work is a span of rows and a query head. Single rows go another way (bf16_decode_inl.h), to the same bits.
+ * of work is a span of rows and a query head. Single rows are computed in a different way (bf16_decode_inl.h), with the
+ * same bits.
  */
 #ifndef WEFT_ATTENTION_BF16_FWD_H
 #define WEFT_ATTENTION_BF16_FWD_H
@@ -15,7 +16,7 @@
 struct packed {
     int64_t *seen; /* [slots]: number of positions of the sequence that are visible to some row */
     uint16_t *kv;
-    uint64_t *poison; /* bit c: row c of V is not finite and was packed as zeros */
+    uint64_t *poison; /* bit c: row c of V has non-finite values and was packed as zeros */
 };
 
 struct tiles_forward {
@@ -60,7 +61,7 @@ static enum weft_status tiles_plan(const struct weft_call *max, struct weft_book
     (void)lay_packed(max, &scratch);
     struct space row = {0};
     (void)lay_tiles_forward(&n, &local);
-    (void)lay_row_forward(&n, &row); /* in the same place */
+    (void)lay_row_forward(&n, &row); /* uses the same memory */
     if (row.status != WEFT_OK || row.used > local.used)
         local = row;
     return book(booking, &scratch, &local);
@@ -69,10 +70,10 @@ static enum weft_status tiles_plan(const struct weft_call *max, struct weft_book
 struct tiles_job {
     struct job job;
     struct packed packed;
-    int64_t row_heads; /* of a unit of a single row */
+    int64_t row_heads; /* heads per unit of a single row */
 };
 
-/* Whether all numbers are finite. */
+/* Returns whether all values are finite. */
 static bool all_finite(const uint16_t *x, int64_t count)
 {
     uint16_t bad = 0;
@@ -81,7 +82,7 @@ static bool all_finite(const uint16_t *x, int64_t count)
     return !bad;
 }
 
-/* Zeroes rows that are not finite; returns a mask of them. */
+/* Zeroes rows with non-finite values; returns a mask of them. */
 static uint64_t zero_nonfinite_rows(uint16_t *rows, int64_t width)
 {
     uint64_t poison = 0;
@@ -129,7 +130,7 @@ static void rescale_sums(const struct tiles_forward *f, const vf shrink[GROUPS],
         for (int g = 0; g < GROUPS; g++) {
             float *o = f->o + d * SPAN + g * VLANES;
             vf x = vload_f32(o, VLANES) * shrink[g];
-            vi small = (vabs(x) < vset(WEFT_DNN_TILES_SMALLEST)) & (shrink[g] != vset(1)); /* of this column alone */
+            vi small = (vabs(x) < vset(WEFT_DNN_TILES_SMALLEST)) & (shrink[g] != vset(1)); /* per column */
             vstore_f32(o, VLANES, vpick(small, vset(0), x));
         }
 }
@@ -206,7 +207,7 @@ static void tiles_softmax_kept(const struct tiles_forward *f, const struct kept 
     tiles_softmax(f, 1, NULL, kept, vd, soon);
 }
 
-/* A mask of the queries that see a row of V that is not finite. */
+/* A mask of the queries that see a non-finite row of V. */
 static uint32_t poisoned(const struct square *t, uint64_t poison)
 {
     int64_t first = poison ? weft_max(0, t->j + __builtin_ctzll(poison) - t->i) : SPAN;
@@ -296,14 +297,14 @@ static void single_unit(void *context, int64_t unit, int thread)
     row_unit(&all->job, &f, all->job.spans[unit / units].row);
 }
 
-/* As many heads as there are lanes, or fewer where threads would have nothing to do. */
+/* As many heads as there are lanes, or fewer if threads would be idle. */
 static int64_t heads_of_unit(const struct job *job)
 {
     int64_t wanted = weft_div_up(weft_threads(), job->span_count);
     return weft_min(VLANES, weft_div_up(job->n.heads, wanted));
 }
 
-/* Moves the spans of single rows to the end of the list; returns how many there are. */
+/* Moves the spans of single rows to the end of the list; returns their number. */
 static int64_t part_singles(struct job *job)
 {
     int64_t n = job->span_count;
@@ -318,7 +319,7 @@ static int64_t part_singles(struct job *job)
     return job->span_count - n;
 }
 
-/* ---- all of it */
+/* ---- the whole pass */
 
 static void run_spans(struct tiles_job *t)
 {

@@ -19,8 +19,8 @@
  * pos_bias, dropout or the reciprocal term. Which passes a row's tile takes depends on its position and the inputs
  * given, never on neighbouring rows.
  *
- * A masked key has P = 0, but 0 times a non-finite value is NaN. So rows of V that are not finite are packed as zeros,
- * and the outputs of the queries that see them are set to NaN.
+ * A masked key has P = 0, but 0 times a non-finite value is NaN. So rows of V with non-finite values are packed as
+ * zeros, and the outputs of the queries that see them are set to NaN.
  */
 #ifndef WEFT_ATTENTION_BF16_H
 #define WEFT_ATTENTION_BF16_H
@@ -137,7 +137,7 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
 
 /* The keys of a square that dropout keeps. */
 struct kept {
-    float factor;                          /* of the kept ones */
+    float factor;                          /* factor of the kept keys */
     uint16_t queries[EDGE][EDGE / VLANES]; /* per key, for groups of 16 queries */
 };
 
@@ -163,7 +163,7 @@ VINLINE vf keep(const struct kept *kept, int64_t c, int64_t r, vf x)
 
 /* ---- operands from sums */
 
-/* Interleaves numbers first .. first + 15 of a and b. */
+/* Interleaves elements first .. first + 15 of a and b. */
 VINLINE void store_interleaved(uint16_t *to, vw a, vw b, int first)
 {
 #if defined(VMASKS)

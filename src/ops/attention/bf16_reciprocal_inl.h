@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * bf16_reciprocal_inl.h - the reciprocal term on tiles, forward and backward (see bf16_inl.h for the layout). Q' are
- * the stored queries of a square's 64 keys, K' the own keys of its n queries, wd their width rounded up to 32: R^t    =
- * Q' K'^t       left Q' [64][wd]      right K'^t [wd, n] and with E = scale alpha dS in the window, else 0, rounded to
- * bf16: dQ'   += E^t K'        left E^t [64][n]      right K' [n, wd] dK'^t += Q'^t E^t      left Q'^t [wd][64] right
- * E^t [64, n]
+ * bf16_reciprocal_inl.h - the reciprocal term on tiles, forward and backward (see bf16_inl.h for the layout).
+ *
+ * With the stored queries Q' of a square's 64 keys, the own keys K' of its n queries, wd their width rounded up to 32,
+ * and E = scale alpha dS in the window, else 0, rounded to bf16:
+ *     R^t    = Q' K'^t       left Q' [64][wd]      right K'^t [wd, n]
+ *     dQ'   += E^t K'        left E^t [64][n]      right K' [n, wd]
+ *     dK'^t += Q'^t E^t      left Q'^t [wd][64]    right E^t [64, n]
  */
 #ifndef WEFT_ATTENTION_BF16_RECIPROCAL_H
 #define WEFT_ATTENTION_BF16_RECIPROCAL_H
 
 #include "ops/attention/bf16_inl.h"
 
-/* Whether the window of any query of the square contains one of its keys. i is where its block of 32 or 64 queries
- * begins, not the first row that is computed: rows must not depend on those computed with them. */
+/* Returns whether the window of any query of the square contains one of its keys. i is where its block of 32 or 64
+ * queries begins, not the first computed row, because a row must not depend on those computed with it. */
 static bool has_reciprocal(const struct job *job, int64_t i, int64_t j)
 {
     return job->n.window && i - (j + EDGE - 1) <= job->n.window;
@@ -180,7 +182,7 @@ static float reciprocal_square(const struct reciprocal_backward *ra, const struc
     return vsum(dscale);
 }
 
-/* The products of a batch of squares of the key tile j, the first of which is at row `first`. */
+/* The matmuls of a batch of squares of key tile j, the first of which is at row `first`. */
 static void reciprocal_products(const struct job *job, const struct reciprocal_backward *ra, int64_t j, int64_t first,
                                 int64_t count)
 {
@@ -191,8 +193,8 @@ static void reciprocal_products(const struct job *job, const struct reciprocal_b
     }
 }
 
-/* After all queries of a head: stores the gradients of the tile's stored queries and adds those of its keys' biases as
- * own keys. Queries that see the tile are not before it, so these are complete. */
+/* After all queries of a head: stores the gradients of the tile's stored queries and adds the gradients of its keys'
+ * biases as own keys. Queries that see the tile are not before it, so these are complete. */
 static void finish_stored_tile(const struct job *job, const struct reciprocal_backward *ra, const struct square *t,
                                int64_t row, int64_t keys, float *key_bias)
 {

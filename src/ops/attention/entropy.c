@@ -8,7 +8,7 @@
  * H] is that node's second output. Since log P = logit - lse, every term is at least 0: nothing cancels.
  *
  * P is recomputed tile by tile and never stored. Key tiles are visited in order, so a row's bits depend only on its own
- * query and its visible keys. A diagnostic: it has no derivative.
+ * query and its visible keys. As a diagnostic, it has no derivative.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/logits_tile_inl.h"
@@ -160,9 +160,7 @@ const struct weft_op WEFT_OP(entropy) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill_logits,
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * logits_cases_inl.h - test cases of the ops that compute attention's logits: the meaning of their numbers, and the
+ * logits_cases_inl.h - test cases of the ops that compute attention's logits: the meaning of their entries, and the
  * inputs of the logits.
  */
 #ifndef WEFT_LOGITS_CASES_H
@@ -8,13 +8,13 @@
 
 #include "ops/attention/logits_reference_inl.h"
 
-/* n: sequences, positions of the first, how many fewer each next one has, heads, key heads, widths of k and of v or u,
+/* n: sequences, positions of the first, decrease with each further one, heads, key heads, widths of k and of v or u,
  * options, offsets of pos_bias, number of last positions that are queries (0: all; otherwise the key store is separate,
- * with pages in another order), window of the reciprocal term, and one number specific to the op. */
+ * with pages in a different order), window of the reciprocal term, and one entry specific to the op. */
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST, WINDOW, CHOICE };
-enum { DROPOUT, ALPHA }; /* of x */
+enum { DROPOUT, ALPHA }; /* indices into x */
 
-/* Q_TILES: queries in a ring of pages; K_OWN, K_OWNS: own keys of another width, per key head or per query head. */
+/* Q_TILES: queries in a ring of pages; K_OWN, K_OWNS: own keys of a different width, per key head or per query head. */
 enum {
     WITH_SCALE = 1,
     WITH_KEY_BIAS = 2,
@@ -110,8 +110,7 @@ static struct weft_attention case_logits(struct weft_graph *g, const struct weft
     return a;
 }
 
-/* Pages of the sequences are interleaved, in descending order. In a ring, later tiles reuse the pages of earlier ones.
- */
+/* Pages of the sequences are interleaved, in descending order. In a ring, later tiles reuse pages of earlier ones. */
 static void fill_tiles(const struct weft_case *c, int64_t ring, int32_t *tiles)
 {
     int64_t S = c->n[SEQUENCES], row = 0;
@@ -124,7 +123,7 @@ static void fill_tiles(const struct weft_case *c, int64_t ring, int32_t *tiles)
         }
 }
 
-/* Fills the inputs of the logits that need other than normal numbers; returns whether it did. */
+/* Fills the inputs of the logits that need values other than normal random numbers; returns whether it did. */
 static bool fill_logits(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     if (!strcmp(input, "scale")) {

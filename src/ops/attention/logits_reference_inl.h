@@ -42,8 +42,8 @@ static void set_logit_inputs(const struct weft_attention *a, struct weft_value *
 struct sizes {
     int64_t rows, heads, kv_heads, group; /* group: query heads per key head */
     int64_t k, k_padded;                  /* width of one head's key; rounded up to whole vectors */
-    int64_t offsets;                      /* of pos_bias; 0: none */
-    int64_t window;                       /* of the reciprocal term; 0: none */
+    int64_t offsets;                      /* width of pos_bias; 0: none */
+    int64_t window;                       /* window of the reciprocal term; 0: none */
     int64_t own, own_padded;              /* reciprocal term: width of one head of own keys and stored queries */
     int64_t own_heads, own_group;         /* reciprocal term: heads of own keys, query heads per own key */
     int64_t slots, longest;               /* sequences, and the maximum number of positions of one */
@@ -112,7 +112,7 @@ static enum weft_status check_k_own(const struct weft_node *node)
     struct weft_value *const *in = node->in;
     int64_t wide = weft_shape_width(&in[Q_STORE]->shape), own = weft_shape_width(&in[K_OWN]->shape);
     if (!in[SCALE])
-        return weft_node_fail(node, "k_own needs a scale: there is no default, since k has another width");
+        return weft_node_fail(node, "k_own needs a scale: there is no default, because k has a different width");
     if (wide % a->heads || (own != wide && own != wide / a->heads * a->kv_heads))
         return weft_node_fail(node, "k_own is %lld wide, which does not fit q_store of %lld heads and width %lld",
                               (long long)own, (long long)a->heads, (long long)wide);
@@ -191,7 +191,8 @@ static enum weft_status check_logits(const struct weft_node *node)
 SHARED enum weft_status refuse_decoding(const struct weft_call *call)
 {
     if (call->in[Q_TILES] || call->in[K_OWN])
-        return FAIL(WEFT_INVALID, "attention with q_tiles or k_own has no derivative; these inputs are for decoding");
+        return FAIL(WEFT_INVALID,
+                    "attention with q_tiles or k_own has no derivative: these inputs are for decoding only");
     return WEFT_OK;
 }
 
@@ -227,7 +228,7 @@ struct query {
     const struct attr *attr; /* the op's */
     struct sizes n;
     int64_t row, h, seq, i;
-    bool rounds; /* what is multiplied by vectors is rounded to bf16 first */
+    bool rounds; /* round the factors that vectors are multiplied by to bf16 */
 };
 
 static double ref_operand(const struct query *q, double x)

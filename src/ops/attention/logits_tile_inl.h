@@ -55,7 +55,7 @@ struct tile {
     float scale;
     float key_bias[WEFT_KEY_TILE];
     float pos_bias[ROW_TILE + WEFT_KEY_TILE]; /* by diagonal: row r, key c use [rows - 1 - r + c] */
-    uint64_t mask_key;                        /* of attention's dropout */
+    uint64_t mask_key;                        /* key of the masks of attention's dropout */
     /* The reciprocal term, if the tile overlaps its window: products of the rows' own keys with the queries of the
      * tile's positions (else NULL), and the biases of both. */
     const float *reciprocal;
@@ -108,8 +108,7 @@ SHARED void set_pos_bias(const struct job *job, struct tile *t)
         t->pos_bias[d] = ((const float *)bias->data)[diagonal_offset(job, t, d)];
 }
 
-/* s[rows][64] = products of the tile's rows (queries or output gradients) with its transposed keys (or values, or u).
- */
+/* s[rows][64] = products of the tile's rows (queries or output gradients) with transposed keys (or values, or u). */
 static void scores(const struct tile *t, const float *rows, int64_t width, int64_t padded, const float *transposed,
                    float *s)
 {
@@ -133,7 +132,7 @@ static struct head stored_head(const struct job *job, int64_t seq, int64_t j, in
     return head_of(job->call->in[Q_STORE], query_row(job->call, seq, j), h, job->n.heads);
 }
 
-/* Whether the window of any row of the tile contains a key of the tile. */
+/* Returns whether the window of any row of the tile contains a key of the tile. */
 static bool reaches_window(const struct job *job, const struct tile *t)
 {
     return job->n.window && t->i - (t->j + t->keys - 1) <= job->n.window;
@@ -161,7 +160,7 @@ struct reciprocal {
     void *own;                          /* own keys of the rows: [own heads][ROW_TILE] rows */
     void *stored;                       /* the tile's queries of one head, transposed */
     uint16_t *rows;                     /* tiles: the queries before transposing */
-    float *products;                    /* of both */
+    float *products;                    /* dot products of own keys and queries */
 };
 
 static struct reciprocal lay_reciprocal(const struct sizes *n, int64_t own_heads, struct space *s)
@@ -199,8 +198,7 @@ static void start_reciprocal(const struct job *job, const struct tile *t, const 
     }
 }
 
-/* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if the tile is not in the window.
- */
+/* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if it is out of the window. */
 static void load_reciprocal(const struct job *job, struct tile *t, const struct reciprocal *ra, int64_t x)
 {
     const struct sizes *n = &job->n;

@@ -6,7 +6,7 @@
  *
  * over all such pairs of all sequences. 0 if x or y is constant or there are no pairs.
  *
- * q [M, H*D] and k [M, K*D] are those of one attention node; the products are taken before scale, biases and softmax.
+ * q [M, H*D] and k [M, K*D] belong to one attention node; the products are taken before scale, biases and softmax.
  * They are computed tile by tile and never stored; x and y are summed in double, in the order of rows and keys. A
  * diagnostic: it has no derivative.
  *
@@ -162,9 +162,7 @@ const struct weft_op WEFT_OP(reciprocity) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill_logits,
 };
 

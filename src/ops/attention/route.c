@@ -19,9 +19,9 @@
  * Backward, with S_t constant, logits and lse as separate inputs, and e_s = <dy_t, u_s>:
  *     dR_s = (e_s - <dy_t, y_t>) / Z  (e_s when not renormalised)     du_s += w dy_t
  *     dS[h,t,s] = P_h dR_s / H  (maximum: P_h dR_s for the first head that has it, else 0)     dlse[t,h] = - sum_s dS
- * and the gradients of the logits' inputs from dS as in attention.c. lse depends on the logits too: the backward pass
+ * and the gradients of the logits' inputs from dS as in attention.c. lse also depends on the logits; the backward pass
  * of the attention node handles that, from dlse. Saved: y, z and the selection. <dy, y> is computed from y as stored,
- * except for topk, where it is summed as w e at no extra cost.
+ * except that topk sums it as w e at no extra cost.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/route_backward_inl.h"
@@ -108,7 +108,7 @@ static void keep_best(const struct job *job, const struct forward *f, const stru
     }
 }
 
-/* The sum of 64 numbers, or of their squares. */
+/* The sum of 64 values, or of their squares. */
 static float tile_sum(const float *R, bool squares)
 {
     vf sum = vset(0);
@@ -246,7 +246,7 @@ static double bwd_flops(const struct weft_call *call)
 enum { HEAD_MAX = OPTION, PLAIN = 2 * OPTION, CHAINED = 4 * OPTION };
 enum { RMS = 0, NONE = -1 };
 
-/* n, x: see logits_cases_inl.h. The last of n: k of topk, or another mode. PLAIN: not renormalised. CHAINED: lse is
+/* n, x: see logits_cases_inl.h. The last of n: k of topk, or a different mode. PLAIN: not renormalised. CHAINED: lse is
  * computed by attention instead of being an input. */
 static const struct weft_case cases[] = {
     {"one row", {1, 1, 0, 1, 1, 16, 16, 0, 0, 0, 0, 1}, {0}},
@@ -363,9 +363,7 @@ const struct weft_op WEFT_OP(route) = {
                       1u << LSE | 1u << U,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
     .no_grad_out = 1u << Z | 1u << CUT,
-    .cases = cases,
-    .case_count = sizeof cases / sizeof *cases,
-    .build = build,
+    WEFT_CASES(cases, build),
     .fill = fill,
 };
 

@@ -4,11 +4,11 @@
  * store is the call's own rows, and the rows of each sequence are contiguous and start at position 0.
  *
  * Two passes, so that every sum has one owner and memory is linear in the positions: by tiles of rows for dq and dlse,
- * then by tiles of keys for dk, du and dkey_bias. Each recomputes what it needs of R; with topk the first pass saves
- * the few weights and dS of every row, sorted by key tile for the second. dscale and dpos_bias are summed over rows:
- * the tiles are divided among a fixed number of stripes with one part each, and the parts are added in order. For the
- * reciprocal term, the first pass computes the gradients of own keys and their biases, which the second adds to dk; the
- * second also computes those of stored queries and their biases.
+ * then by tiles of keys for dk, du and dkey_bias. Each recomputes the part of R that it needs; with topk the first pass
+ * saves the few weights and dS of every row, sorted by key tile for the second. dscale and dpos_bias are summed over
+ * rows: the tiles are divided among a fixed number of stripes with one part each, and the parts are added in order. For
+ * the reciprocal term, the first pass computes the gradients of own keys and their biases, which the second adds to dk;
+ * the second also computes the gradients of stored queries and their biases.
  */
 #ifndef WEFT_ROUTE_BWD_H
 #define WEFT_ROUTE_BWD_H

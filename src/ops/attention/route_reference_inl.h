@@ -103,7 +103,7 @@ static void ref_choose(const struct query *q)
     ((double *)q->call->out[CUT]->data)[q->row] = q->attr->rms_factor * sqrt(squares / (double)(q->i + 1));
 }
 
-/* Whether s is in S_t. */
+/* Returns whether s is in S_t. */
 static bool ref_chosen(const struct query *q, int64_t s)
 {
     const struct weft_tensor *cut = q->call->out[CUT];
@@ -136,7 +136,7 @@ static void ref(const struct weft_call *call)
     }
 }
 
-/* Adds the gradients from ds of one head's logit at position s, including that of lse. */
+/* Adds the gradients from ds of one head's logit at position s, including the gradient of lse. */
 static void bwd_ref_head(struct query q, int64_t h, int64_t s, double ds)
 {
     double one = 1;

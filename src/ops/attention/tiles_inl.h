@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * tiles_inl.h - shared by ops that visit keys in tiles: a matrix product, conversion of tiles to f32 and back, booked
- * memory.
+ * tiles_inl.h - shared by ops that visit keys in tiles: a matmul, conversion of tiles to f32 and back, booked memory.
  *
- * All products of such an op are the same loop,
+ * All matmuls of such an op are the same loop,
  *     c[r][x] += sum over t of a(r,t) * b[t][x],
  * and an element of c is one chain of multiply-adds in the order of t. So register blocking of rows and columns does
  * not affect the bits, and a row computed alone equals the row computed with others.
@@ -138,8 +137,8 @@ SHARED void add_scaled(float *to, int64_t padded, float factor, struct head from
 
 SHARED int64_t pad_tiles(int64_t width) { return weft_round_up(width, 32); }
 
-/* to[padded_rows][pad_tiles(width)] = the rows in bf16, padded with zeros. Column by column: a constant stride between
- * loads is a pattern that the hardware prefetcher detects. */
+/* to[padded_rows][pad_tiles(width)] = the rows in bf16, padded with zeros. Goes column by column, because the hardware
+ * prefetcher detects a constant stride between loads. */
 SHARED void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
 {
     int64_t padded = pad_tiles(from.width);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * adam_inl.h - what optimisers that are Adam with decoupled decay share: their options and the update itself.
+ * adam_inl.h - the options and the update shared by optimisers based on Adam with decoupled weight decay.
  *
  *     m = beta1 m + (1 - beta1) g             mhat = m / (1 - beta1^n)
  *     v = beta2 v + (1 - beta2) g^2           vhat = v / (1 - beta2^n)
  *     w = w - lr decay w - share rate lr mhat / (sqrt(vhat) + eps)
  *
- * g is the clipped gradient; rate is the weight's own factor (scaling=mup; else 1); decay is 0 for vectors and for
- * `relative`. Every operation rounds by itself and none sums over elements, so the compiler may make vectors of the
- * loop as it likes: the bits stay.
+ * g is the clipped gradient; rate is the weight's learning rate factor (scaling=mup; else 1); decay is 0 for vectors
+ * and for `relative`. Every operation rounds separately and none sums over elements, so vectorising the loop does not
+ * change the bits.
  */
 #ifndef WEFT_ADAM_H
 #define WEFT_ADAM_H
 
-#include "train/train.h"
+#include "train/tasks.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -25,12 +25,12 @@ struct adam {
 #define ADAM(field) offsetof(struct adam, field)
 /* Rows of an option table; the owner's struct begins with struct adam. */
 #define ADAM_OPTIONS                                                                                                   \
-    {"beta1", WEFT_OPT_REAL, ADAM(beta1), "0.9", 0, 0.9999, .help = "memory of the gradient"},                         \
-        {"beta2", WEFT_OPT_REAL, ADAM(beta2), "0.95", 0, 0.99999, .help = "memory of the squared gradient"},           \
-        {"eps", WEFT_OPT_REAL, ADAM(eps), "1e-8", 1e-30, 1, .help = "added to the root of the squared gradient"},      \
-        {"decay", WEFT_OPT_REAL, ADAM(decay), "0.1", 0, 10, .help = "weight decay, of matrices"},
+    {"beta1", WEFT_OPT_REAL, ADAM(beta1), "0.9", 0, 0.9999, .help = "decay rate of the first moment"},                 \
+        {"beta2", WEFT_OPT_REAL, ADAM(beta2), "0.95", 0, 0.99999, .help = "decay rate of the second moment"},          \
+        {"eps", WEFT_OPT_REAL, ADAM(eps), "1e-8", 1e-30, 1, .help = "epsilon added to the root of the second moment"}, \
+        {"decay", WEFT_OPT_REAL, ADAM(decay), "0.1", 0, 10, .help = "weight decay of matrices"},
 
-/* n: the step by which the moments are corrected. */
+/* n: step number for the bias correction of the moments. */
 static inline void adam_update(const struct adam *o, const struct weft_update *u, const struct weft_span *span,
                                int64_t n, double share)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * optim/adamwspam - adamw that forgets its moments at intervals and cuts spikes off gradients, after SPAM (T. Huang et
- * al., arXiv:2501.06842). With n the step, from 1, interval dT, and v the moment of the steps before, not corrected:
+ * optim/adamwspam - adamw that resets its moments at intervals and clips spikes of gradients, after SPAM (T. Huang et
+ * al., arXiv:2501.06842). With step n, counted from 1, interval dT, and v the second moment before the step,
+ * uncorrected:
  *
  *     n >= 20 and n mod dT >= 20:  |g| <= sqrt(theta (v + 1e-12)), else it is cut to that, before the norm is taken
- *     n mod dT = 0:                m = v = 0, and the correction of the moments counts from 1 again
+ *     n mod dT = 0:                m = v = 0, and the bias correction counts from 1 again
  *     s steps after that, s < W:   the update, not the decay, times 1 - 0.99 (1 + cos(pi s / (W + 1))) / 2
  *
- * The 1e-12 keeps rows of the embedding that were never seen from freezing. An infinite gradient is left as it is, for
- * the step to be refused. A spike of one element is cut to at most sqrt(theta) times its usual size, so what it leaves
- * in v is gone in some ln(theta) / (1 - beta2) steps, however large it was.
+ * The 1e-12 keeps rows of the embedding that were never seen from freezing. An infinite gradient stays as it is, so
+ * that the step is rejected. A spike of one element is cut to at most sqrt(theta) times its usual size, so its effect
+ * on v vanishes after about ln(theta) / (1 - beta2) steps, however large it was.
  */
 #include "train/optim/adam_inl.h"
 
@@ -27,11 +28,11 @@ struct adamwspam {
 static const struct weft_opt options[] = {
     ADAM_OPTIONS /* and */
     {"spam_theta", WEFT_OPT_REAL, AT(theta), "5000", 1, 1e12,
-     .help = "a squared gradient is cut to this many times its usual size (preset seed: 50)"},
+     .help = "limit of a squared gradient as a multiple of its second moment; spikes are cut to it (knlp: 50)"},
     {"spam_interval", WEFT_OPT_INT, AT(interval), "500", SETTLED + 1, 1e12,
-     .help = "dT, steps after which the moments begin anew (the seed: 1000)"},
+     .help = "dT, interval in steps at which the moments are reset (knlp: 1000)"},
     {"spam_warmup", WEFT_OPT_INT, AT(warmup), "150", 0, 1e12,
-     .help = "W, steps of growing updates after the moments began anew (the seed: 1000)"},
+     .help = "W, number of warm-up steps after each reset of the moments (knlp: 1000)"},
 };
 
 static void limit(const void *opts, const struct weft_update *u, const struct weft_span *span)
@@ -63,7 +64,7 @@ static void update(const void *opts, const struct weft_update *u, const struct w
 
 const struct weft_optim weft_optim_adamwspam = {
     .name = "adamwspam",
-    .summary = "adamw with spikes cut off and moments that begin anew",
+    .summary = "adamw with clipped gradient spikes and periodic resets of the moments",
     .owner = WEFT_OWNER("optim=adamwspam", options),
     .options_bytes = sizeof(struct adamwspam),
     .limit = limit,

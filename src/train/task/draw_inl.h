@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * draw_inl.h - drawing tokens of which none comes twice, and in how many ways that can be done.
+ * draw_inl.h - draws distinct tokens, and counts the ways to do so.
  */
 #ifndef WEFT_DRAW_H
 #define WEFT_DRAW_H
 
-#include "train/train.h"
+#include "train/tasks.h"
 
-/* The numbers of one sample, one after another. */
+/* The random numbers of one sample, in order. */
 struct draw {
     uint64_t key, drawn;
 };
@@ -22,7 +22,7 @@ static inline int64_t draw_below(struct draw *d, int64_t n)
     return (int64_t)weft_below(d->key, d->drawn++, (uint64_t)n);
 }
 
-/* One of first .. first+count-1 that is not among tokens[0 .. n). There must be one. */
+/* Returns one of first .. first+count-1 that is not among tokens[0 .. n). There must be one. */
 static inline int32_t draw_other(struct draw *d, int64_t first, int64_t count, const int32_t *tokens, int64_t n)
 {
     for (;;) {
@@ -35,7 +35,7 @@ static inline int32_t draw_other(struct draw *d, int64_t first, int64_t count, c
     }
 }
 
-/* In how many ways n different ones of `count` stand one after another: count! / (count-n)! */
+/* Returns the number of ordered selections of n distinct values among `count`: count! / (count-n)! */
 static inline double draw_ways(int64_t count, int64_t n)
 {
     double ways = 1;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * task/entailment - is a an ancestor of b? The input is [a, b], scored is the answer after b: token 0 no, 1 yes.
+ * task/entailment - is a an ancestor of b? The input is [a, b]; the answer after b is scored: token 0 no, 1 yes.
  *
- * The tree grows from the seed, level by level: nodes above depth 6 have 1 to 4 children, until the vocabulary is used
- * up; node i is token 2 + i. It has to be learned from the pairs: every tenth pair, by hash(seed, a, b), is held out,
- * half of these for validation and half for the test.
+ * The tree is grown from the seed, level by level: nodes above depth 6 have 1 to 4 children, until the vocabulary is
+ * used up; node i is token 2 + i. The model has to learn it from the pairs: every tenth pair, by hash(seed, a, b), is
+ * held out, half of these for validation and half for the test.
  *
  * A sample is drawn as two nodes b, c and a depth at which their ancestors differ: a is b's ancestor there (yes) or c's
  * (no), each half of the time. So a wrong ancestor has the depth of a right one. The root, ancestor of all, is neither
- * a nor b. Training takes only what stays whole when b and c, or their ancestors, change places: then neither token
- * alone says anything about the answer. Merely leaving out held-out pairs would: a node that lost a yes
- * says no more often than it should, and a table of answers by b, made in training, was right on one in five of the
- * held-out pairs.
+ * a nor b. Training uses a draw only if it stays in training when b and c, or their ancestors, are swapped, so that
+ * neither token alone carries information about the answer. Simply leaving out held-out pairs would leak: a node that
+ * lost a yes answers no more often than it should, and a table of answers by b, built in training, was right on one in
+ * five of the held-out pairs.
  */
 #include "train/task/draw_inl.h"
 
@@ -20,7 +20,7 @@ enum { DEPTH = 6, CHILDREN = 4, MOST_NODES = 5461 /* 4^0 + .. + 4^6 */, ANSWERS 
 struct entailment {
     int64_t nodes;
     int32_t *parent, *depth;
-    uint64_t split; /* key of what is held out */
+    uint64_t split; /* key of the held-out pairs */
 };
 
 static void grow(struct entailment *o, int64_t most, uint64_t key)
@@ -34,7 +34,7 @@ static void grow(struct entailment *o, int64_t most, uint64_t key)
         }
 }
 
-/* The ancestor of a node at a depth above it, -1: there is none. */
+/* Returns the ancestor of a node at a depth above it; -1: none. */
 static int64_t ancestor(const struct entailment *o, int64_t node, int64_t depth)
 {
     if (o->depth[node] <= depth)
@@ -69,7 +69,8 @@ static bool make_fork(const struct entailment *o, int64_t b, int64_t c, int64_t 
     return f->above[0] >= 0 && f->above[1] >= 0 && f->above[0] != f->above[1];
 }
 
-/* Whether samples with this answer may be drawn from it. For training all four pairs must be. */
+/* Returns whether samples with this answer may be drawn from the fork. For training, all four pairs must be in
+ * training. */
 static bool serves(const struct entailment *o, const struct fork *f, enum use use, bool yes)
 {
     bool all = true;
@@ -78,7 +79,7 @@ static bool serves(const struct entailment *o, const struct fork *f, enum use us
     return use == TRAINING ? all : use_of(o, f->above[!yes], f->node[0]) == use;
 }
 
-/* Whether there is something to draw for every purpose, so that drawing comes to an end. */
+/* Returns whether there are samples to draw for every use, so that drawing terminates. */
 static bool is_enough(const struct entailment *o)
 {
     enum { ALL = 1 << 2 * (TEST + 1) };
@@ -144,7 +145,7 @@ static struct weft_floor find_floor(const struct weft_spec *spec, const void *op
 
 const struct weft_task weft_task_entailment = {
     .name = "entailment",
-    .summary = "tell whether one node of a tree is above another",
+    .summary = "decide whether one node of a tree is an ancestor of another",
     .owner = {.name = "task=entailment"},
     .options_bytes = sizeof(struct entailment),
     .resolve = resolve,

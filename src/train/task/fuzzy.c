@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
  * task/fuzzy - recall by noisy keys: n keys of m tokens, then n queries, each a key of which every token was
- * substituted with probability p; scored, after every token of a query, is the number of its key.
+ * substituted with probability p; the index of its key is scored after every token of a query.
  *
- *     k1 .. km  k1 .. km  ..    q1 .. qm  q1 .. qm  ..         a query is of any key, whatever the others are of
+ *     k1 .. km  k1 .. km  ..    q1 .. qm  q1 .. qm  ..         each query is of a random key, independently
  *     ki: one of the K codes (i-1)K .. iK-1, as a product quantiser gives one for each part of a vector
- *     qi: ki, or with probability p one of the other K-1 codes: (K-1)/K is the most noise there is
+ *     qi: ki, or with probability p one of the other K-1 codes: (K-1)/K is maximum noise
  *     the answers: mK for the first key .. mK+n-1 for the last
  *
- * What i tokens of a query tell is how many of them each key has in common with it: h of the right key is binomial with
- * 1-p, that of each other key with 1/K, as keys are drawn independently. With w = (1-p)(K-1)/p, what a token in common
- * multiplies the odds by, key j has the probability w^h_j / sum of w^h. The mean of its negative logarithm at the right
- * key is the least loss. The best guess is the key with the most in common, whatever p is; its accuracy counts ties by
- * their share. Both are means over i = 1 .. m.
+ * The information in i tokens of a query is how many of them each key has in common with it: h of the right key is
+ * binomial with 1-p, the number for each other key with 1/K, as keys are drawn independently. With w = (1-p)(K-1)/p,
+ * the factor by which a common token multiplies the odds, key j has the probability w^h_j / sum of w^h. The mean of its
+ * negative logarithm at the right key is the smallest possible loss. The best guess is the key with the most in common,
+ * whatever p is; its accuracy counts each tie by its chance. Both are means over i = 1 .. m.
  *
- * Answers are the places of keys, not tokens that stand beside them: so one layer can answer by one token, and a model
- * does not first have to learn where values are. With values it took many times the samples to get beyond a guess.
+ * Answers are the indices of keys, not separate value tokens: so one layer can answer from one token, and a model does
+ * not first have to learn where values are. With values, models needed many times the samples to get beyond a guess.
  */
 #include "train/task/draw_inl.h"
 
@@ -31,11 +31,11 @@ struct fuzzy {
 
 #define AT(field) offsetof(struct fuzzy, field)
 static const struct weft_opt options[] = {
-    {"fuzzy_keys", WEFT_OPT_INT, AT(keys), "4", 2, 1 << 16, .help = "n, keys, and queries"},
-    {"fuzzy_tokens", WEFT_OPT_INT, AT(tokens), "4", 1, MOST_TOKENS, .help = "m, tokens of a key"},
-    {"fuzzy_codes", WEFT_OPT_INT, AT(codes), "8", 2, 1 << 16, .help = "K, codes that each token of a key is one of"},
+    {"fuzzy_keys", WEFT_OPT_INT, AT(keys), "4", 2, 1 << 16, .help = "n, number of keys and of queries"},
+    {"fuzzy_tokens", WEFT_OPT_INT, AT(tokens), "4", 1, MOST_TOKENS, .help = "m, number of tokens in a key"},
+    {"fuzzy_codes", WEFT_OPT_INT, AT(codes), "8", 2, 1 << 16, .help = "K, number of codes for each token of a key"},
     {"fuzzy_noise", WEFT_OPT_REAL, AT(noise), "0.1", 0, 1,
-     .help = "p, probability that a token of a query is another code than the key's; at most (K-1)/K"},
+     .help = "p, probability that a token of a query differs from the key's; at most (K-1)/K"},
 };
 
 static int64_t first_answer(const struct fuzzy *o) { return o->tokens * o->codes; }
@@ -50,7 +50,8 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
         return FAIL(WEFT_INVALID, "%lld tokens of %lld codes and %lld answers need vocab=%lld or more, not %lld",
                     (long long)o->tokens, (long long)o->codes, (long long)o->keys, least, (long long)spec->vocab);
     if (o->noise > most)
-        return FAIL(WEFT_INVALID, "fuzzy_noise=%g is more than %g, where queries say nothing about keys of %lld codes",
+        return FAIL(WEFT_INVALID,
+                    "fuzzy_noise=%g is more than %g, at which queries have no information about keys of %lld codes",
                     o->noise, most, (long long)o->codes);
     return WEFT_OK;
 }
@@ -87,7 +88,7 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
     }
 }
 
-/* Keys; queries make no sample another. */
+/* Counts only keys: different queries do not make a different sample. */
 static double different(const struct weft_spec *spec, const void *opts)
 {
     const struct fuzzy *o = opts;
@@ -97,7 +98,7 @@ static double different(const struct weft_spec *spec, const void *opts)
 
 /* ---- the floor */
 
-/* The probabilities of 0 .. m successes of m. */
+/* Computes the probabilities of 0 .. m successes in m trials. */
 static void binomial(int64_t m, double success, double *p)
 {
     p[0] = 1;
@@ -109,9 +110,9 @@ static void binomial(int64_t m, double success, double *p)
     }
 }
 
-/* The mean of ln(1 + S), where S is the sum of n - 1 numbers that are ratio[k] with probability p[k], by
- * E ln X = integral of (exp(-t) - E exp(-t X)) / t over t > 0. Over u = ln t the trapezoidal rule is exact to rounding:
- * it sums shifted copies of exp(-exp(u)), whose spectrum falls like exp(-pi/2 |frequency|). */
+/* Returns the mean of ln(1 + S), where S is the sum of n - 1 numbers that are ratio[k] with probability p[k], by E ln X
+ * = integral of (exp(-t) - E exp(-t X)) / t over t > 0. Over u = ln t the trapezoidal rule is exact to rounding: it
+ * sums shifted copies of exp(-exp(u)), whose spectrum falls like exp(-pi/2 |frequency|). */
 static double mean_log(int64_t n, int64_t m, const double *p, const double *ratio)
 {
     const double step = 0.125, highest = 4, tiny = 1e-5;
@@ -129,9 +130,8 @@ static double mean_log(int64_t n, int64_t m, const double *p, const double *rati
     return sum * step;
 }
 
-/* How often the right key is found when it has as much in common as any: all others have less with probability `below`,
- * less or as much with `most`; of c + 1 that have as much, 1 is right. Summed over c: (most^n - below^n) / (n (most -
- * below)). */
+/* Returns how often the right key is found when none has more in common: all others have less with probability `below`,
+ * at most the same with `most`; of c + 1 ties, 1 is right. Summed over c: (most^n - below^n) / (n (most - below)). */
 static double share(int64_t n, double below, double most)
 {
     double sum = 0, power = 1;
@@ -140,7 +140,7 @@ static double share(int64_t n, double below, double most)
     return sum / (double)n;
 }
 
-/* Of a query's last token, when it is of m. */
+/* Adds the floor at the last token of a query of m tokens. */
 static void add_floor(const struct fuzzy *o, int64_t m, struct weft_floor *f)
 {
     const int64_t n = o->keys;
@@ -172,7 +172,7 @@ static struct weft_floor find_floor(const struct weft_spec *spec, const void *op
 
 const struct weft_task weft_task_fuzzy = {
     .name = "fuzzy",
-    .summary = "answer n queries by keys of m tokens, some of them substituted",
+    .summary = "match n noisy queries to their keys of m tokens",
     .owner = WEFT_OWNER("task=fuzzy", options),
     .options_bytes = sizeof(struct fuzzy),
     .resolve = resolve,

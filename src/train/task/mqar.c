@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * task/mqar - multi-query associative recall (S. Arora et al., arXiv:2312.04927, and their program zoology): n keys
- * with their values, k0 v0 k1 v1 .., then T - 2n slots in which every key stands again; scored is what follows it
+ * with their values, k0 v0 k1 v1 .., then T - 2n slots in which every key occurs again; its value is the scored answer
  * there.
  *
- *     keys: n different of 1 .. V/2-1        values: n different of V/2 .. V-1
- *     key m stands at 2n + 2 g_m, the target there is value m; the g_m are drawn one after another out of
- *     0 .. (T-2n)/2 - 1 without replacement, g with a weight of (g+1)^(0.01-1): most queries come soon
+ *     keys: n distinct of 1 .. V/2-1        values: n distinct of V/2 .. V-1
+ *     key m recurs at 2n + 2 g_m, the target there is value m; the g_m are drawn in turn from 0 .. (T-2n)/2 - 1
+ *     without replacement, g with weight (g+1)^(0.01-1), so most queries come early
  *
- * Slots between are 0, or uniform over the vocabulary.
+ * The other slots are 0, or uniform over the vocabulary.
  */
 #include "train/task/draw_inl.h"
 
@@ -21,17 +21,18 @@ enum { FILL_ZERO, FILL_UNIFORM };
 struct mqar {
     int64_t length, pairs;
     int fill;
-    double *reach; /* [space]: the weights of all gaps up to each, summed */
+    double *reach; /* [space]: cumulative weights of the gaps */
 };
 
 static const char *const fills[] = {"zero", "uniform", NULL};
 
 #define AT(field) offsetof(struct mqar, field)
 static const struct weft_opt options[] = {
-    {"mqar_length", WEFT_OPT_INT, AT(length), "64", 4, 1 << 20, .help = "T, tokens of a sample; even, and below vocab"},
-    {"mqar_pairs", WEFT_OPT_INT, AT(pairs), "4", 1, 1 << 18, .help = "n, keys and their values; at most T/4"},
+    {"mqar_length", WEFT_OPT_INT, AT(length), "64", 4, 1 << 20,
+     .help = "T, number of tokens in a sample; even, and less than vocab"},
+    {"mqar_pairs", WEFT_OPT_INT, AT(pairs), "4", 1, 1 << 18, .help = "n, number of key-value pairs; at most T/4"},
     {"mqar_fill", WEFT_OPT_CHOICE, AT(fill), "zero", .choices = fills,
-     .help = "what stands between the queries: token 0, or any token"},
+     .help = "tokens between the queries: token 0, or uniformly random tokens"},
 };
 
 static int64_t space(const struct mqar *o) { return (o->length - 2 * o->pairs) / 2; }
@@ -41,10 +42,10 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     struct mqar *o = opts;
     long long length = o->length, pairs = o->pairs;
     if (length % 2)
-        return FAIL(WEFT_INVALID, "mqar_length=%lld is odd: keys and values come in pairs, give %lld", length,
+        return FAIL(WEFT_INVALID, "mqar_length=%lld is odd, but keys and values come in pairs: set %lld", length,
                     length + 1);
     if (4 * pairs > length)
-        return FAIL(WEFT_INVALID, "mqar_pairs=%lld need mqar_length=%lld or more, not %lld", pairs, 4 * pairs, length);
+        return FAIL(WEFT_INVALID, "mqar_pairs=%lld needs mqar_length=%lld or more, not %lld", pairs, 4 * pairs, length);
     if (spec->vocab <= length)
         return FAIL(WEFT_INVALID, "mqar_length=%lld needs a larger vocabulary than vocab=%lld: 8192 is usual", length,
                     (long long)spec->vocab);
@@ -59,7 +60,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
 
 static int64_t length(const void *opts) { return ((const struct mqar *)opts)->length; }
 
-/* The first gap that reaches beyond a uniform number. */
+/* Returns the first gap whose cumulative weight exceeds a uniform number. */
 static int64_t draw_gap(struct draw *d, const struct mqar *o)
 {
     int64_t low = 0, high = space(o) - 1;
@@ -82,13 +83,13 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
     memset(tokens, 0, (size_t)o->length * sizeof *tokens);
     for (int64_t i = 0; i < o->length; i++)
         targets[i] = -1;
-    for (int64_t m = 0; m < n; m++) { /* keys and values never meet: what is drawn is new among all before it */
+    for (int64_t m = 0; m < n; m++) { /* keys and values never coincide: each draw is new among all before it */
         tokens[2 * m] = draw_other(&d, 1, half - 1, tokens, 2 * m);
         tokens[2 * m + 1] = draw_other(&d, half, spec->vocab - half, tokens, 2 * m);
     }
     for (int64_t m = 0; m < n; m++) {
         int64_t at;
-        do /* what is taken is drawn again, which leaves the others their shares */
+        do /* a taken gap is drawn again, which keeps the relative weights of the others */
             at = 2 * n + 2 * draw_gap(&d, o);
         while (tokens[at]);
         tokens[at] = tokens[2 * m];
@@ -99,7 +100,7 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
             tokens[i] = (int32_t)draw_below(&d, spec->vocab);
 }
 
-/* Keys, values and gaps; what fills the slots between makes no sample another. */
+/* Counts keys, values and gaps; the tokens in the other slots do not make a different sample. */
 static double different(const struct weft_spec *spec, const void *opts)
 {
     const struct mqar *o = opts;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * task/recall - associative recall: S tokens r, all different, then r again; the input is [r;r] without its last token.
- * Scored are inputs S .. 2S-2, where the next token is the one that followed the same token before: the loss can be 0
- * and a model that does not look back guesses one in V.
+ * task/recall - associative recall: S distinct tokens r, then r again; the input is [r;r] without its last token.
+ * Inputs S .. 2S-2 are scored: the next token is the one that followed the same token before, so the loss can be 0, and
+ * a model that does not look back guesses one in V.
  */
 #include "train/task/draw_inl.h"
 
@@ -14,7 +14,7 @@ struct recall {
 
 static const struct weft_opt options[] = {
     {"recall_length", WEFT_OPT_INT, offsetof(struct recall, symbols), "16", 2, 1 << 16,
-     .help = "S, different tokens in a sample, drawn from the vocabulary and then repeated"},
+     .help = "S, number of distinct tokens in a sample, drawn from the vocabulary and then repeated"},
 };
 
 static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
@@ -22,7 +22,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     (void)arena;
     const struct recall *o = opts;
     if (o->symbols > spec->vocab)
-        return FAIL(WEFT_INVALID, "recall_length=%lld different tokens need vocab=%lld or more, not %lld",
+        return FAIL(WEFT_INVALID, "recall_length=%lld distinct tokens need vocab=%lld or more, not %lld",
                     (long long)o->symbols, (long long)o->symbols, (long long)spec->vocab);
     return WEFT_OK;
 }
@@ -46,7 +46,7 @@ static double different(const struct weft_spec *spec, const void *opts)
     return draw_ways(spec->vocab, ((const struct recall *)opts)->symbols);
 }
 
-/* The first token follows none. */
+/* The first token of r follows no other, so it is never an answer. */
 static struct weft_floor find_floor(const struct weft_spec *spec, const void *opts)
 {
     (void)spec;
@@ -55,7 +55,7 @@ static struct weft_floor find_floor(const struct weft_spec *spec, const void *op
 
 const struct weft_task weft_task_recall = {
     .name = "recall",
-    .summary = "repeat a sequence of S different tokens",
+    .summary = "repeat a sequence of S distinct tokens",
     .owner = WEFT_OWNER("task=recall", options),
     .options_bytes = sizeof(struct recall),
     .resolve = resolve,

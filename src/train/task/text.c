@@ -2,11 +2,11 @@
  *
  * task/text - predict the next token of texts, from token files (see docs/data.md). A sample is a window of `context`
  * tokens; training reads all windows of the `train` files in an order drawn for each epoch. Windows of the `val` files
- * stand in one order by chance, the same for every seed. Where there are `test` files the test reads these likewise;
- * where there are none, the first half of `val` is for validation and the second for the test.
+ * are in one random order, the same for every seed. If there are `test` files, the test reads them likewise; otherwise
+ * the first half of `val` is for validation and the second for the test.
  */
 #include "text/text.h"
-#include "train/train.h"
+#include "train/tasks.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 struct text {
     const char *data;
     int64_t length;
-    struct weft_shards *train, *val, *test; /* test: NULL, half of val is for it */
+    struct weft_shards *train, *val, *test; /* test is NULL if half of val is used for it */
     char *tokenizer;                        /* the bytes of tokenizer.json; NULL: there is none */
     size_t tokenizer_bytes;
     int32_t *window; /* [length + 1] */
@@ -27,7 +27,7 @@ struct text {
 
 static const struct weft_opt options[] = {
     {"data", WEFT_OPT_TEXT, offsetof(struct text, data), "",
-     .help = "the folder of token files, train*.bin, val*.bin and perhaps test*.bin: see `weft data`"},
+     .help = "folder of token files: train*.bin, val*.bin and optionally test*.bin; see `weft data`"},
 };
 
 static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct weft_arena *arena)
@@ -40,7 +40,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     return WEFT_OK;
 }
 
-/* Of all splits, for without a data.json each has its own largest token. */
+/* Returns the vocabulary over all splits, because without a data.json each has its own largest token. */
 static int64_t vocab(const void *opts)
 {
     static const char *const splits[] = {"train", "val", "test"};
@@ -59,7 +59,7 @@ static int64_t vocab(const void *opts)
     return most;
 }
 
-/* Of the first run on these files, if they are large. */
+/* Prints progress of the first run on these files, if they are large. */
 static void note_indexing(void *context, int64_t done, int64_t all)
 {
     char key[32];
@@ -74,16 +74,17 @@ static enum weft_status open_split(const struct weft_spec *spec, const struct te
 {
     TRY(weft_shards_open(s, o->data, split));
     if (weft_shards_max_token(*s) >= spec->vocab)
-        return FAIL(WEFT_INVALID, "tokens of %s go up to %d: set vocab=%lld or more, not %lld", o->data,
+        return FAIL(WEFT_INVALID, "token ids of %s go up to %d: set vocab=%lld or more, not %lld", o->data,
                     weft_shards_max_token(*s), (long long)weft_shards_max_token(*s) + 1, (long long)spec->vocab);
     TRY(weft_shards_index(*s, note_indexing, (void *)o->data));
     if (weft_shards_windows(*s, o->length) == 0)
-        return FAIL(WEFT_INVALID, "%s has %lld tokens for %s, too few for a sequence of context=%lld and its end",
-                    o->data, (long long)weft_shards_tokens(*s), split, (long long)o->length);
+        return FAIL(WEFT_INVALID,
+                    "%s has %lld tokens for %s, too few for a sequence of context=%lld and the token after it", o->data,
+                    (long long)weft_shards_tokens(*s), split, (long long)o->length);
     return WEFT_OK;
 }
 
-/* Read once, when the run begins: the folder may be moved while its token files are mapped. */
+/* Reads the tokenizer once, when the run begins, because the folder may be moved while its token files are mapped. */
 static enum weft_status read_tokenizer(struct text *o, const char *path, struct weft_arena *arena)
 {
     char *text;
@@ -103,9 +104,9 @@ static enum weft_status open_data(const struct weft_spec *spec, void *opts, stru
 {
     struct text *o = opts;
     struct stat info;
-    if (stat(o->data, &info) == 0 && !S_ISDIR(info.st_mode)) /* one file would be train, val and test at once */
-        return FAIL(WEFT_INVALID, "data=%s is not a folder: give one with token files train*.bin and val*.bin",
-                    o->data);
+    if (stat(o->data, &info) == 0 && !S_ISDIR(info.st_mode)) /* a single file would be train, val and test */
+        return FAIL(WEFT_INVALID,
+                    "data=%s is not a folder: set data to a folder with token files train*.bin and val*.bin", o->data);
     char *tokenizer = weft_arena_print(arena, "%s/tokenizer.json", o->data);
     o->window = weft_arena_alloc(arena, ((size_t)o->length + 1) * sizeof *o->window);
     o->failure = weft_arena_alloc(arena, sizeof *o->failure);
@@ -163,7 +164,7 @@ static void fingerprint(const void *opts, char hash[65])
     weft_sha256_hex(&sha, hash);
 }
 
-/* The window of a sample, and whose. */
+/* Returns the window of a sample and its shards. */
 static uint64_t find(uint64_t seed, const struct text *o, uint64_t index, const struct weft_shards **s)
 {
     bool test = index >= WEFT_TEST, held = index >= WEFT_HELD_OUT;

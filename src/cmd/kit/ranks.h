@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ranks.h - lets a command join and leave its ranks, and ends it when a rank is lost.
+ */
+#ifndef WEFT_CMD_RANKS_H
+#define WEFT_CMD_RANKS_H
+
+#include "comm/comm.h"
+
+/* Joins the ranks. Leave also after a failure. */
+enum weft_status weft_ranks_join(struct weft_comm *comm, double stall);
+/* Leaves the ranks and prints what failed. After a failure it returns only if MPI did not start. */
+void weft_ranks_leave(struct weft_comm *comm, enum weft_status status);
+
+#endif
