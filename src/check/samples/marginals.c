@@ -5,8 +5,8 @@
  *
  * Tokens of a sample that are drawn without replacement deviate less than chance, never more.
  */
+#include "check/probe/dropout.h"
 #include "check/samples/samples.h"
-#include "check/trainer/dropout.h"
 
 #include <stdio.h>
 #include <stdlib.h>

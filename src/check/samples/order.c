@@ -5,8 +5,8 @@
  * Validation and test take disjoint parts of one order, so they share no window if it is a permutation. The check uses
  * the data's own numbers of windows and some others; for large ones it looks at a part of the order.
  */
+#include "check/probe/dropout.h"
 #include "check/samples/samples.h"
-#include "check/trainer/dropout.h"
 #include "text/text.h"
 
 #include <math.h>

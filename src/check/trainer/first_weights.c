@@ -6,7 +6,7 @@
  * are compared with the declared distribution; and repeated values are searched for in all random weights together. On
  * a model with the size of the twin, different seeds and keys must change every random weight.
  */
-#include "check/trainer/dropout.h"
+#include "check/probe/dropout.h"
 #include "check/trainer/stepped.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
  * optimiser updates from random gradients and moments at steps where its definition changes.
  */
 #include "check/trainer/stepped.h"
-#include "check/trainer/dropout.h"
+#include "check/probe/dropout.h"
 #include "check/trainer/sums.h"
 #include "check/trainer/updates.h"
 

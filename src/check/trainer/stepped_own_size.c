@@ -6,7 +6,7 @@
  * The initial weights are trained and afterwards initialised again. The graphs of other gates are closed first, because
  * a trainer needs as much memory as training.
  */
-#include "check/trainer/dropout.h"
+#include "check/probe/dropout.h"
 #include "check/trainer/stepped.h"
 #include "check/trainer/updates.h"
 

@@ -6,7 +6,7 @@
  * A mask is visible as zeros in the output of its node. Attention drops probabilities, which are visible only at the
  * first position of a sequence: it sees only itself, so a head's output there is its value times 1/(1-p) or 0.
  */
-#include "check/trainer/dropout.h"
+#include "check/probe/dropout.h"
 #include "ops/ops.h"
 
 #include <math.h>

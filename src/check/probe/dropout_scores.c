@@ -4,7 +4,7 @@
  * visible: all scores are 0, so each of the t+1 probabilities of row t is 1/(t+1); and the value of position j is 1 in
  * element j, else 0. So element j of row t's output is 1/((t+1)(1-p)) if j is kept, else 0.
  */
-#include "check/trainer/dropout.h"
+#include "check/probe/dropout.h"
 #include "ops/ops.h"
 
 #include <math.h>
