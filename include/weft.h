@@ -7,8 +7,9 @@
  *    function prints or exits.
  *  - Objects are created by functions named ..._create, _open or _load, which set the pointer to NULL on failure, and
  *    freed by ..._free, which accepts NULL. Free the objects created from a model before the model itself.
- *  - Threads may use different objects concurrently, but each object only one thread at a time. Sessions and forward
- *    passes only read the weights of their model, so several of them may run concurrently on one model.
+ *  - Different threads may use different objects concurrently, but two threads must not use the same object at the same
+ *    time. Sessions and forward passes only read the weights of their model, so several of them may run concurrently on
+ *    one model.
  *  - Results never depend on the number of threads, the instruction set or the other sequences in a batch.
  *  - Strings are UTF-8 and NUL-terminated unless a length is given. Functions do not modify their inputs and keep no
  *    pointers to them.
@@ -36,7 +37,7 @@ enum weft_status {
     WEFT_FORMAT,      /* invalid contents of a file or request */
     WEFT_UNSUPPORTED, /* valid, but not supported on this machine or in this build */
     WEFT_CHECK,       /* a check or gate ran and found a defect */
-    WEFT_STOPPED,     /* stopped early by a signal or a time limit; progress is saved if there is a folder */
+    WEFT_STOPPED,     /* stopped early by a signal or a time limit; progress is saved if the run has a folder */
 };
 
 /* Version of this header, "major.minor.patch", and its release date; the Makefile reads both. weft_version() returns
@@ -52,15 +53,15 @@ WEFT_API const char *weft_build_info(void);
  * characters in quoted files and arguments are shown as \xNN. */
 WEFT_API const char *weft_error(void);
 
-/* Returns the source lines that the error passed through, "at a.c:12, b.c:34", for bug reports. Never NULL. */
+/* Returns the source lines that the error passed through, such as "at a.c:12, b.c:34", for bug reports. Never NULL. */
 WEFT_API const char *weft_error_trace(void);
 
 /* Sets the default number of threads of this process, for objects created later; 0: one per core that the process may
  * use, or fewer if OMP_NUM_THREADS or SLURM_CPUS_PER_TASK is lower. Results never depend on it. */
 WEFT_API enum weft_status weft_threads_set(int threads);
 
-/* Sets the receiver of notices: single lines that are not part of a result, for example that a damaged checkpoint was
- * skipped. It is called from the thread that issues the notice, never concurrently. NULL: notices are dropped. */
+/* Sets the receiver of notices: one-line messages that are not part of a result, for example that a damaged checkpoint
+ * was skipped. It is called from the thread that issues the notice, never concurrently. NULL: notices are dropped. */
 typedef void weft_log_fn(void *context, const char *text);
 WEFT_API void weft_log_set(weft_log_fn *fn, void *context);
 
@@ -77,8 +78,8 @@ WEFT_API void weft_config_free(struct weft_config *config);
  * when the config is used. */
 WEFT_API enum weft_status weft_config_set(struct weft_config *config, const char *setting);
 
-/* Writes the resolved value of an option, in the form in which settings take it. It is an error if `size` bytes are too
- * few or the model has no such option. */
+/* Writes the resolved value of an option in the form used in a setting. Fails if the value needs more than `size` bytes
+ * or if the model has no such option. */
 WEFT_API enum weft_status weft_config_value(const struct weft_config *config, const char *name, char *value,
                                             size_t size);
 
@@ -88,22 +89,23 @@ WEFT_API enum weft_status weft_config_value(const struct weft_config *config, co
 struct weft_model;
 
 /* Creates the model of a config, without weights: call weft_model_init or weft_model_load next. Objects created from
- * the model compute with `threads` threads (0: the default). Impossible combinations of settings are an error here,
- * with the reason. */
+ * the model compute with `threads` threads (0: the default). An impossible combination of settings is an error, and the
+ * message gives the reason. */
 WEFT_API enum weft_status weft_model_create(struct weft_model **model, const struct weft_config *config, int threads);
 
 /* Opens the model in a folder, with its weights: a run (its newest valid checkpoint), a checkpoint, or a folder with
  * config.json and model.safetensors. The hashes in a checkpoint are verified. The weights may be a private mapping of
- * the file, so while the model exists the file may be replaced but must not be modified in place. */
+ * the file, so the file may be replaced while the model exists, but must not be modified in place. */
 WEFT_API enum weft_status weft_model_open(struct weft_model **model, const char *folder, int threads);
 
 /* Like weft_model_open, but with a different context length, for example for longer texts. Weights whose shape depends
- * on the context are extended or truncated: learned positions repeat, and distances beyond the last reuse its bias. */
+ * on the context are extended or truncated: learned positions repeat, and distances longer than any learned one use the
+ * bias of the longest. */
 WEFT_API enum weft_status weft_model_open_at(struct weft_model **model, const char *folder, int64_t context,
                                              int threads);
 WEFT_API void weft_model_free(struct weft_model *model);
 
-/* Initialises the weights randomly, as a function of the seed and each weight's name. */
+/* Initialises every weight randomly, as a function of the seed and the weight's name. */
 WEFT_API enum weft_status weft_model_init(struct weft_model *model);
 
 /* Loads weights from a folder, as weft_model_open does, or from a safetensors file. Names and shapes must match the
@@ -156,9 +158,9 @@ struct weft_check {
 };
 typedef void weft_check_fn(void *context, const struct weft_check *check);
 
-/* Runs a gate ("causal"; NULL: all) as `weft verify` does: on a small copy of the model and on the model as it is
- * trained, so the data of its task must exist. `fn`, which may be NULL, is called for every check. Returns WEFT_CHECK
- * if a check failed. */
+/* Runs a gate ("causal"; NULL: all) as `weft verify` does, on a small copy of the model and on the full model. The data
+ * of the model's task must exist. `fn`, which may be NULL, is called for every check. Returns WEFT_CHECK if a check
+ * failed. */
 WEFT_API enum weft_status weft_model_verify(const struct weft_model *model, const char *gate, weft_check_fn *fn,
                                             void *context);
 
@@ -205,7 +207,7 @@ WEFT_API int weft_tokenizer_vocab(const struct weft_tokenizer *tokenizer);
 WEFT_API int32_t weft_tokenizer_begin(const struct weft_tokenizer *tokenizer);
 WEFT_API int32_t weft_tokenizer_end(const struct weft_tokenizer *tokenizer);
 
-/* Writes up to `room` tokens. `count` is the total number of tokens, at most `bytes` unless the tokenizer normalizes
+/* Writes up to `room` tokens. `count` is the total number of tokens, at most `bytes` unless the tokenizer normalises
  * text. Special tokens in the text are recognised only if `specials` is true. The token of weft_tokenizer_begin is not
  * added. */
 WEFT_API enum weft_status weft_tokenizer_encode(const struct weft_tokenizer *tokenizer, const char *text, size_t bytes,
@@ -217,8 +219,8 @@ WEFT_API enum weft_status weft_tokenizer_decode(const struct weft_tokenizer *tok
 
 /* ## Training step by step */
 
-/* Gradients, optimiser moments and step count of a model, whose weights it updates. A model can have one trainer at a
- * time. */
+/* The training state of a model: gradients, optimiser moments and step count. A trainer updates the weights of its
+ * model. A model can have only one trainer at a time. */
 struct weft_trainer;
 
 /* Creates a trainer. `length` > 0: the caller passes samples of `length` tokens. 0: the config's task supplies the
@@ -238,16 +240,16 @@ struct weft_loss_terms {
 
 /* Computes the gradient of the next step from `samples` = batch x micro_batches samples, each of `length` tokens and
  * `length` targets (a target of -1 is not scored). Tokens and targets must be NULL if the task supplies the samples.
- * Every value is checked. `losses` may be NULL. */
+ * All tokens and targets are checked. `losses` may be NULL. */
 WEFT_API enum weft_status weft_trainer_gradient(struct weft_trainer *trainer, int64_t samples, const int32_t *tokens,
                                                 const int32_t *targets, struct weft_loss_terms *losses);
 
-/* Describes the gradient of the i-th weight (see weft_model_weight) that weft_trainer_gradient computed. It may be
- * changed before the update. */
+/* Describes the gradient of the i-th weight (see weft_model_weight) that weft_trainer_gradient computed. The caller may
+ * change the gradient before the update. */
 WEFT_API enum weft_status weft_trainer_weight(struct weft_trainer *trainer, int i, struct weft_tensor_view *view);
 
-/* Updates the weights with that gradient and the config's optimiser, schedule and clipping. A non-finite loss or
- * gradient is an error and leaves the weights unchanged. */
+/* Updates the weights with the computed gradient and the config's optimiser, schedule and clipping. A non-finite loss
+ * or gradient is an error and leaves the weights unchanged. */
 WEFT_API enum weft_status weft_trainer_update(struct weft_trainer *trainer);
 
 /* Computes the gradient and updates the weights. `losses` may be NULL. */
@@ -258,14 +260,15 @@ WEFT_API enum weft_status weft_trainer_step(struct weft_trainer *trainer, int64_
 WEFT_API int64_t weft_trainer_steps(const struct weft_trainer *trainer);
 
 /* weft_trainer_save writes the checkpoint folder/step-N, from which training can resume: weights, moments and step
- * count. It removes all but the newest checkpoints, as many as the setting `keep`. weft_trainer_load loads the newest
+ * count. Only the newest checkpoints are kept; the setting `keep` is their number. weft_trainer_load loads the newest
  * valid checkpoint of a folder, or the folder of one checkpoint. */
 WEFT_API enum weft_status weft_trainer_save(const struct weft_trainer *trainer, const char *folder);
 WEFT_API enum weft_status weft_trainer_load(struct weft_trainer *trainer, const char *folder);
 
 /* ## Runs: like `weft train` */
 
-/* Stops a run or study that was started with it. weft_cancel_set may be called from any thread or signal handler. */
+/* A flag that stops every run or study started with it. weft_cancel_set may be called from any thread or signal
+ * handler. */
 struct weft_cancel;
 WEFT_API enum weft_status weft_cancel_create(struct weft_cancel **cancel);
 WEFT_API void weft_cancel_free(struct weft_cancel *cancel);
@@ -283,7 +286,7 @@ typedef void weft_train_progress_fn(void *context, const struct weft_train_progr
 struct weft_train_options {
     const char *folder;         /* folder for config, log and checkpoints; NULL: write nothing */
     bool resume;                /* resume the run in the folder; start one if there is none */
-    bool unsafe;                /* train even if a gate fails; the record notes it */
+    bool unsafe;                /* train even if a gate fails; the failure is recorded */
     int threads;                /* number of threads; 0: the default */
     double seconds;             /* time limit in seconds, before which the run saves and stops; 0: none */
     struct weft_cancel *cancel; /* saves and stops the run when set */
@@ -302,7 +305,7 @@ struct weft_train_result {
 };
 
 /* Checks the gates, then trains and scores the model. Returns WEFT_STOPPED if the run was cancelled or reached its time
- * limit; its state is saved if there is a folder. `options` and `result` may be NULL. */
+ * limit; its state is saved if `folder` is set. `options` and `result` may be NULL. */
 WEFT_API enum weft_status weft_train(const struct weft_config *config, const struct weft_train_options *options,
                                      struct weft_train_result *result);
 
@@ -321,9 +324,9 @@ struct weft_ablate_options {
     void (*on_progress)(void *context, int64_t runs_done, int64_t runs); /* called several times a second */
 };
 
-/* Runs the study of a config in Kconfig format and writes runs and report to `folder`. Finished runs are not repeated.
- * The rungs of a ladder are studies in FOLDER/rung-1, FOLDER/rung-2 and so on; FOLDER/ladder.html summarises them.
- * `options` may be NULL. */
+/* Runs the study of a config in Kconfig format and writes the runs and the report to `folder`. Finished runs are not
+ * repeated. The rungs of a ladder are studies in FOLDER/rung-1, FOLDER/rung-2 and so on; FOLDER/ladder.html summarises
+ * them. `options` may be NULL. */
 WEFT_API enum weft_status weft_ablate(const char *config, const char *folder,
                                       const struct weft_ablate_options *options);
 
@@ -367,10 +370,10 @@ struct weft_feed {
 };
 
 /* Appends each feed to its sequence; a sequence may occur only once per call. *logits [feeds, vocab] are the logits of
- * each feed's last token (with `every`: [tokens, vocab], in the order of the feeds), valid until the next call. Their
- * bits do not depend on how the tokens are divided into calls or on the other sequences, with one exception: latent
- * keys and values are absorbed in feeds of one token, which rounds differently from longer feeds. A call that fails
- * changes nothing. `logits` may be NULL. */
+ * each feed's last token (with `every`: [tokens, vocab], in the order of the feeds), valid until the next call. The
+ * logits are bit-identical regardless of how the tokens are divided into calls and what the other sequences are, with
+ * one exception: with latent attention, feeds of one token use absorbed decoding, which rounds differently. A call that
+ * fails changes nothing. `logits` may be NULL. */
 WEFT_API enum weft_status weft_session_feed(struct weft_session *session, const struct weft_feed *feeds, int count,
                                             const float **logits);
 

@@ -2,8 +2,8 @@
  *
  * api.h - shared by the files that implement weft.h: the contents of its objects.
  *
- * Invariants: every function of weft.h checks its arguments here, before the rooms below see them, and computes in a
- * scope of its object's own threads.
+ * Invariants: every function of weft.h checks its arguments here, before it calls other rooms, and computes with the
+ * number of threads set for its object.
  */
 #ifndef WEFT_API_H
 #define WEFT_API_H
@@ -20,9 +20,9 @@ struct weft_resolved {
     struct weft_recipe recipe;
     bool has_recipe;
 };
-/* Release the result even if this fails. */
+/* The caller must release the result even if this function fails. */
 enum weft_status weft_config_resolve(const struct weft_config *config, struct weft_resolved *r);
-/* Likewise for a model that need not be trainable: if the recipe does not fit it, there is none. */
+/* Like weft_config_resolve, but accepts a recipe that does not fit the model; has_recipe is then false. */
 enum weft_status weft_config_resolve_model(const struct weft_config *config, struct weft_resolved *r);
 void weft_resolved_release(struct weft_resolved *r);
 
@@ -35,10 +35,11 @@ struct weft_model {
 };
 /* Fails if the model has no weights yet. */
 enum weft_status weft_model_has_weights(const struct weft_model *model);
-/* Returns the part for weight i of an array with the layout of the weights, as a view; `array` NULL: without values. */
+/* Describes weight i as a view into `array`, which has the layout of the weights. If `array` is NULL, the view has no
+ * values. */
 enum weft_status weft_view_weight(const struct weft_params *p, int i, float *array, struct weft_tensor_view *view);
 enum weft_status weft_threads_valid(int threads);
-/* Fails if a token is outside the vocabulary; `least` is 0, or -1 for targets. */
+/* Fails if a token is outside the vocabulary. `least` is the smallest valid value: 0 for tokens, -1 for targets. */
 enum weft_status weft_tokens_valid(const struct weft_model *model, const char *what, const int32_t *tokens,
                                    int64_t count, int32_t least);
 

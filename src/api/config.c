@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * config.c - configs: a model's name and settings, kept as strings and resolved again for every use.
+ * config.c - implements configs: a model's name and settings, stored as strings and resolved again for every use.
  */
 #include "api/api.h"
 
@@ -92,7 +92,7 @@ static enum weft_status find_value(const struct weft_resolved *r, const char *na
     if (!found)
         return FAIL(WEFT_INVALID, "the model has no option %s; `weft help options` lists all", name);
     if (strlen(found) >= size)
-        return FAIL(WEFT_INVALID, "%zu bytes are too few for %s=%s", size, name, found);
+        return FAIL(WEFT_INVALID, "a buffer of %zu bytes is too small for %s=%s", size, name, found);
     strcpy(value, found);
     return WEFT_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * forward.c - forward passes without a cache, through a whole model or some of its blocks.
+ * forward.c - runs forward passes without a cache, through a whole model or some of its blocks.
  */
 #include "api/api.h"
 
@@ -29,7 +29,7 @@ static enum weft_status create(struct weft_forward **forward, const struct weft_
 {
     TRY(weft_model_has_weights(model));
     if (size.sequences < 1 || size.length < 1)
-        return FAIL(WEFT_INVALID, "a forward pass of %lld sequences of %lld tokens: each must be at least 1",
+        return FAIL(WEFT_INVALID, "a forward pass of %lld sequences of %lld tokens: both numbers must be at least 1",
                     (long long)size.sequences, (long long)size.length);
     struct weft_forward *f = calloc(1, sizeof *f);
     if (!f)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * model.c - models: creation from configs and folders, weights, description, and gates.
+ * model.c - implements models: creation from configs and folders, weights, description, and gates.
  */
 #include "api/api.h"
 #include "check/check.h"
@@ -60,7 +60,7 @@ void weft_model_free(struct weft_model *m)
     free(m);
 }
 
-/* Opens a folder's config with one more `setting`; NULL: none. */
+/* Opens a folder's config and adds `setting` unless it is NULL. */
 static enum weft_status open_config(struct weft_model **model, const char *folder, const char *setting, int threads)
 {
     struct weft_config *config;
@@ -93,8 +93,8 @@ enum weft_status weft_model_open(struct weft_model **model, const char *folder, 
     return finish_open(model, weft_model_load(*model, path));
 }
 
-/* Opens the model as saved first, to verify its hashes. The path is resolved once, so that both loads use the same
- * checkpoint even if a run writes a newer one. */
+/* First opens the model as it was saved, to verify its hashes. The path is resolved once, so that both loads use the
+ * same checkpoint even if a run writes a newer one. */
 enum weft_status weft_model_open_at(struct weft_model **model, const char *folder, int64_t context, int threads)
 {
     char path[4096], setting[40];
@@ -244,14 +244,14 @@ static enum weft_status which_gates(const char *gate, unsigned *which)
 
 static enum weft_status run_gates(const struct weft_model *model, unsigned which, struct weft_gates *report)
 {
-    struct weft_recipe *recipe = (struct weft_recipe *)&model->resolved.recipe; /* its data is opened once */
+    struct weft_recipe *recipe = (struct weft_recipe *)&model->resolved.recipe; /* to open its data once */
     if (!model->resolved.has_recipe)
         return FAIL(WEFT_INVALID,
                     "the model's config has no task that fits the model, so there is no training to check");
     TRY(weft_recipe_open(recipe, &model->resolved.spec));
     TRY(weft_gates_run(&model->resolved.spec, recipe, which, report));
     if (report->failed)
-        return FAIL(WEFT_CHECK, "%d of %d checks of the gates failed", report->failed, report->checks);
+        return FAIL(WEFT_CHECK, "%d of %d gate checks failed", report->failed, report->checks);
     return WEFT_OK;
 }
 

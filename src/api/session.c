@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * session.c - decoding with a cache, over infer's decoder.
+ * session.c - decodes with a cache, using the decoder of src/infer.
  */
 #include "api/api.h"
 #include "infer/infer.h"

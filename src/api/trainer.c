@@ -2,7 +2,7 @@
  *
  * trainer.c - trains step by step, on the samples of the model's task or on the caller's own.
  *
- * The caller's samples are a task like any other, which reads them from memory.
+ * The caller's samples are wrapped in a task that reads them from memory.
  */
 #include "api/api.h"
 
@@ -71,7 +71,7 @@ enum weft_status weft_trainer_create(struct weft_trainer **trainer, struct weft_
                     (long long)length, (long long)model->resolved.spec.context);
     struct weft_trainer *t = calloc(1, sizeof *t);
     if (!t)
-        return FAIL(WEFT_NOMEM, "not enough memory to train with");
+        return FAIL(WEFT_NOMEM, "not enough memory for a trainer");
     t->model = model;
     struct weft_threads_scope scope;
     weft_threads_enter(&scope, model->threads);
@@ -101,8 +101,9 @@ static enum weft_status take_samples(struct weft_trainer *t, int64_t samples, co
     int64_t wanted = t->recipe.micro_batches * t->model->resolved.spec.batch;
     if (!h->length) {
         if (tokens || targets)
-            return FAIL(WEFT_INVALID,
-                        "this trainer takes its samples from the task: to pass your own, create it with their length");
+            return FAIL(
+                WEFT_INVALID,
+                "this trainer takes its samples from the task: to pass your own, create the trainer with their length");
         return WEFT_OK;
     }
     GIVEN(tokens);

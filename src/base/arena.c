@@ -21,7 +21,7 @@ struct weft_arena_block {
 };
 _Static_assert(sizeof(struct weft_arena_block) == ALIGN, "the bytes after the header must be aligned");
 
-/* A limit on the process is a likely reason, and another remedy. */
+/* If the memory of the process is limited, the limit is a likely cause of the failure, and the user can raise it. */
 static const char *limit_hint(void)
 {
     struct rlimit limit;
@@ -88,8 +88,8 @@ void weft_arena_release(struct weft_arena *arena)
     arena->bytes = 0;
 }
 
-/* From this size on, the available memory is checked, because the system would promise more and kill the process
- * later. */
+/* Allocations of at least this size are checked against the available memory, because the system would grant more and
+ * kill the process later. */
 enum { LARGE = 1 << 28 };
 
 void *weft_pages_alloc(size_t bytes)

@@ -6,8 +6,8 @@
  *  - A function that can fail returns enum weft_status; FAIL records the message, TRY adds its source line to the
  *    trace.
  *  - Sizes are size_t or int64_t. Products and sums of sizes go through weft_size_mul and weft_size_add.
- *  - All parallel work goes through weft_parallel, which splits outputs into tiles and never a reduction. So results
- *    have the same bits for any number of threads.
+ *  - All parallel work goes through weft_parallel, which splits outputs into tiles but never splits a reduction, so
+ *    results have the same bits for any number of threads.
  *  - Every random number is a pure function of a key and a counter.
  */
 #ifndef WEFT_BASE_H
@@ -46,7 +46,7 @@ enum weft_status weft_fail(enum weft_status status, const char *file, int line, 
     __attribute__((format(printf, 4, 5), cold));
 void weft_trace(const char *file, int line) __attribute__((cold));
 void weft_error_clear(void);
-/* The program's exit codes: for WEFT_STOPPED, and of a rank that lost another rank. */
+/* Exit codes of the program: after WEFT_STOPPED, and for a rank that has lost another rank. */
 enum { WEFT_EXIT_STOPPED = 3, WEFT_EXIT_STALLED = 4 };
 /* For functions that return no status, such as kernels: weft_defer stores the calling thread's first error, and
  * weft_deferred returns and clears it. */
@@ -75,7 +75,7 @@ enum weft_dtype { WEFT_F32, WEFT_BF16, WEFT_F64, WEFT_I32 };
 
 struct weft_arena {
     struct weft_arena_block *head;
-    size_t bytes; /* allocated so far */
+    size_t bytes; /* number of bytes allocated so far */
 };
 
 /* Returns NULL and records an error if there is not enough memory. Initialise an arena with {0}. */
@@ -83,8 +83,8 @@ void *weft_arena_alloc(struct weft_arena *arena, size_t bytes);
 char *weft_arena_print(struct weft_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void weft_arena_release(struct weft_arena *arena);
 
-/* Allocates large zeroed memory directly from the system and touches every page, so that it is resident from the
- * start. */
+/* Allocates a large block of zeroed memory directly from the system and touches every page, so that it is resident from
+ * the start. */
 void *weft_pages_alloc(size_t bytes);
 void weft_pages_free(void *pages, size_t bytes);
 
@@ -118,8 +118,8 @@ bool weft_output_close(FILE *file);
 enum weft_status weft_path_sync(const char *path);
 /* Creates a folder and its parents. */
 enum weft_status weft_folder_make(const char *path);
-/* Fails if a folder contains, at any depth, anything but regular files and folders: a link in a folder from somebody
- * else may lead to files that are not theirs. */
+/* Fails if a folder contains, at any depth, anything but regular files and folders, because a link in a folder received
+ * from others could point to any file on this machine. */
 enum weft_status weft_folder_is_plain(const char *folder);
 /* Removes a folder and its contents, if it exists. Links are removed, not followed. */
 enum weft_status weft_folder_remove(const char *folder);
@@ -139,8 +139,8 @@ typedef void weft_tile_fn(void *context, int64_t tile, int thread);
  * on that tile's thread. */
 void weft_parallel(int64_t tiles, weft_tile_fn *fn, void *context);
 
-/* Returns the number of threads that a computation of the calling thread uses: the scope's, or the default
- * (weft_threads_set). */
+/* Returns the number of threads that a computation of the calling thread uses: the number set by the scope, or the
+ * default (weft_threads_set). */
 int weft_threads(void);
 
 /* Between enter and leave, the calling thread computes with `threads` threads (0: the same number as before) and the
@@ -159,26 +159,26 @@ struct weft_threads_scope {
 };
 void weft_threads_enter(struct weft_threads_scope *scope, int threads);
 void weft_threads_leave(const struct weft_threads_scope *scope);
-/* Counts the multiply-adds of kernels, to check predicted counts, for this thread and the tiles it shares,
- * until the scope is left. NULL: no counting. */
+/* Until the scope is left, counts the multiply-adds in kernels called by this thread, including tiles that other
+ * threads compute for it. Checks compare the counts with predictions. NULL: no counting. */
 struct weft_counter {
     _Atomic int64_t products, attention;
 };
 void weft_counter_set(struct weft_counter *counter);
 struct weft_counter *weft_counter(void);
-/* Observes, until the scope is left, every call of weft_parallel that this thread makes alone: its tiles and the time
- * between calls. Work is cut for `threads` threads, because the observer predicts how long they would take. NULL:
- * none. */
+/* Until the scope is left, notifies the observer of every op, call of weft_parallel and tile that this thread runs on
+ * its own. Work is divided as for `threads` threads, because the observer predicts how long they would take. NULL: no
+ * observer. */
 struct weft_observer {
-    int threads; /* number of threads that work is cut for */
+    int threads; /* number of threads for which work is divided */
     void (*step)(struct weft_observer *observer, const char *name, bool backward); /* an op begins */
     void (*call)(struct weft_observer *observer, int64_t tiles);                   /* a call begins */
     void (*tile)(struct weft_observer *observer);                                  /* a tile has ended */
 };
 void weft_observer_set(struct weft_observer *observer);
 struct weft_observer *weft_observer(void);
-/* Returns the number of threads that computations of the calling thread are cut for: its own, or the observer's. How an
- * output is cut never changes a sum. */
+/* Returns the number of threads for which the calling thread's work is divided: its own number, or the observer's. The
+ * division of an output never changes a sum. */
 int weft_threads_cut(void);
 /* For checks that results do not depend on threads: until the scope is left, each thread computes exactly its own share
  * of a call's tiles, and the call waits for all threads. */
@@ -216,8 +216,8 @@ struct weft_rand4 weft_rand(uint64_t key, uint64_t counter_high, uint64_t counte
 /* Mixes a word into a key. Repeated calls build the key of (seed, step, sample, ...). */
 uint64_t weft_key(uint64_t key, uint64_t word);
 uint64_t weft_key_name(uint64_t key, const char *name);
-/* Returns element `element` of a key's stream of standard normal, or uniform (0, 1), numbers. Uses no libm, so the bits
- * are the same on every machine. */
+/* Returns element `element` of a key's stream of standard normal numbers, or of uniform numbers in (0, 1). Uses no
+ * libm, so the bits are the same on every machine. */
 double weft_normal(uint64_t key, uint64_t element);
 double weft_uniform(uint64_t key, uint64_t element);
 /* Returns a number in 0 .. n-1. */
@@ -261,7 +261,7 @@ enum weft_status weft_program_hash(char hex[65]);
 
 /* ---- text for a terminal (escape.c): control characters except newlines, and invalid UTF-8, are shown as \xNN */
 
-bool weft_text_printable(const char *text); /* contains none of them and no newline */
+bool weft_text_printable(const char *text); /* whether the text contains neither these characters nor a newline */
 void weft_text_escape(const char *text, char *to, size_t size);
 void weft_text_print(FILE *to, const char *text);
 /* Like printf, with escaping: for messages that quote files or arguments. */

@@ -64,7 +64,7 @@ static int choose(void)
 
 enum weft_isa weft_isa(void)
 {
-    static _Atomic int chosen = -1; /* set by the first caller; all callers find the same value */
+    static _Atomic int chosen = -1; /* set by the first caller; every caller would choose the same value */
     if (chosen < 0)
         chosen = choose();
     return (enum weft_isa)weft_max(WEFT_ISA_BASE, chosen - weft_isa_lowered());

@@ -4,8 +4,8 @@
  *
  * libm is not used, because its results differ in the last bit between versions, compilers and processors, and values
  * that training derives from them (schedules, frequencies, slopes, Adam's corrections, initial weights) must have the
- * same bits on every machine. These functions are for a few numbers at a time and exact to a few units in the last
- * place; vectors of floats have their own functions in vmath_inl.h. tests/unit/elementary.c measures the errors.
+ * same bits on every machine. These functions compute single numbers, accurate to a few units in the last place;
+ * vectors of floats have their own functions in vmath_inl.h. tests/unit/elementary.c measures the errors.
  */
 #include "base/base.h"
 

@@ -2,7 +2,7 @@
  *
  * embed.h - embeds files in the program, so that it needs no data files at run time.
  *
- * Paths are relative to the top of the source tree, where make runs; the Makefile has them as dependencies.
+ * Paths are relative to the top of the source tree, where make runs; the Makefile lists the files as dependencies.
  */
 #ifndef WEFT_EMBED_H
 #define WEFT_EMBED_H

@@ -27,7 +27,7 @@ int64_t weft_field_int(struct weft_fields *f, const char *name, int64_t min, int
 double weft_field_real(struct weft_fields *f, const char *name); /* finite */
 const char *weft_field_text(struct weft_fields *f, const char *name);
 const json_t *weft_field_list(struct weft_fields *f, const char *name, int64_t max);
-/* Records a problem of a field ("is not ..."), unless there is already an error. */
+/* Records a problem with a field ("is not ..."), unless there is already an error. */
 void weft_field_refuse(struct weft_fields *f, const char *name, const char *problem);
 
 bool weft_is_sha256(const char *text);

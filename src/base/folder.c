@@ -62,7 +62,7 @@ enum weft_status weft_folder_make(const char *path)
 
 /* ---- contents of a folder */
 
-/* Ignores entries that were removed or renamed meanwhile, as temporary files are. */
+/* Ignores entries that have been removed or renamed in the meantime, such as temporary files. */
 static enum weft_status check_entry(const FTSENT *e)
 {
     bool plain = e->fts_info == FTS_D || e->fts_info == FTS_DP || e->fts_info == FTS_F;

@@ -13,7 +13,7 @@
 
 struct weft_result;
 
-struct weft_result *weft_result_create(void); /* NULL if out of memory; all functions below accept that */
+struct weft_result *weft_result_create(void); /* NULL if out of memory; all functions below accept NULL */
 void weft_result_free(struct weft_result *r);
 void weft_result_text(struct weft_result *r, const char *name, const char *value);
 void weft_result_int(struct weft_result *r, const char *name, int64_t value);
@@ -21,9 +21,9 @@ void weft_result_real(struct weft_result *r, const char *name, double value);
 enum weft_status weft_result_print(const struct weft_result *r, FILE *to, bool json);
 enum weft_status weft_result_finish(struct weft_result *r, FILE *to, bool json); /* prints and frees it */
 
-/* Calls `entry` for each entry of a file that is one flat object, in order, with the value written as a setting: true
- * is "yes", 2 is "2", 2.0 is "2.0". Any input is safe. Errors: a file above 1 MiB, invalid syntax (with the line),
- * duplicate keys, numbers out of range, lists, objects, null and control characters. */
+/* Calls `entry` for each entry of a file that contains one flat object, in order, with the value written as in a
+ * setting: true is "yes", 2 is "2", 2.0 is "2.0". Any input is safe. Errors: a file above 1 MiB, invalid syntax (with
+ * the line), duplicate keys, numbers out of range, lists, objects, null and control characters. */
 typedef enum weft_status weft_json_entry_fn(void *context, const char *name, const char *value);
 enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, void *context);
 
@@ -31,8 +31,8 @@ enum weft_status weft_json_load(const char *path, weft_json_entry_fn *entry, voi
 enum { WEFT_MAX_TEXT = 2048 };
 bool weft_json_is_text(const char *text);
 
-/* Writes the shortest string, of at least 6 digits' precision, that reads back as the same finite double, and as a real
- * number: "0.1", "2.0", "1e-05". */
+/* Writes the shortest string, with a precision of at least 6 digits, that reads back as the same finite double and is
+ * recognised as a real number: "0.1", "2.0", "1e-05". */
 void weft_json_real(double x, char *text, size_t size);
 
 #endif

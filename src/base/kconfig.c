@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * kconfig.c - reads settings from a .config or defconfig file. Kconfig itself accepts almost anything and drops unknown
- * symbols and invalid values, and exits with 0. Here every line must be valid.
+ * kconfig.c - reads settings from a .config or defconfig file. Kconfig itself accepts almost anything: it drops unknown
+ * symbols and invalid values, and still exits with 0. Here every line must be valid.
  */
 #include "base/json.h"
 #include "base/opt.h"

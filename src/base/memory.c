@@ -25,7 +25,7 @@ int64_t weft_resident_bytes(void)
 
 /* ---- files in /proc and /sys */
 
-/* Returns a number of bytes; -1 if the text is not one. */
+/* Parses a number of bytes; returns -1 if the text is not a number. */
 static int64_t parse(const char *text)
 {
     char *end;

@@ -4,7 +4,7 @@
  * table. Parsing, ranges, config files, suggestions, help, Kconfig and docs/options.md are all derived from it.
  *
  * A setting is a string "name=value". Settings are collected first and read by their owners later, because settings
- * also decide which owners there are. The last setting of an option wins; without one, the value comes from the config
+ * also determine which owners exist. The last setting of an option wins; without one, the value comes from the config
  * file, else the preset, else the default. weft_settings_finish rejects a setting that no owner read, unless it sets a
  * known option to its default, which changes no model.
  */
@@ -43,7 +43,7 @@ struct weft_opt {
     bool (*idle)(const void *model, const void *options);
 };
 
-/* Returns choice i; NULL past the last. Other threads may append choices meanwhile. */
+/* Returns choice i; NULL past the last. Other threads may append choices concurrently. */
 static inline const char *weft_opt_choice(const struct weft_opt *opt, int i)
 {
     return __atomic_load_n(&opt->choices[i], __ATOMIC_ACQUIRE);
@@ -80,7 +80,7 @@ struct weft_settings {
         const char *file; /* NULL for the command line */
         int line;         /* in a Kconfig file, else 0 */
         bool taken;       /* read by an owner */
-        bool shared;      /* with other models, so it may have no effect in this one */
+        bool shared;      /* shared with other models, so it may have no effect on this one */
     } setting[WEFT_MAX_SETTINGS];
     int owner_count;
     struct weft_taken {
@@ -117,7 +117,7 @@ enum weft_status weft_settings_take(struct weft_settings *s, const struct weft_o
 /* Returns whether "name=value" or "name!=value", or one of several joined by " or ", holds for the options read so
  * far. */
 bool weft_settings_met(const struct weft_settings *s, const char *condition);
-enum weft_status weft_settings_finish(const struct weft_settings *s); /* this and the next in opt_left.c */
+enum weft_status weft_settings_finish(const struct weft_settings *s); /* this function and the next are in opt_left.c */
 
 /* Why a setting has no effect. */
 struct weft_unused {
@@ -132,7 +132,7 @@ bool weft_settings_is_default(const struct weft_settings *s, const struct weft_s
 bool weft_settings_overridden(const struct weft_settings *s, int i);
 /* Returns whether two strings are equal as values of the option. */
 bool weft_settings_same(const struct weft_settings *s, const char *name, const char *value, const char *other);
-/* Returns the current value of an option, which may be stored in `text`, or NULL if no owner read it. */
+/* Returns the current value of an option, possibly stored in `text`; NULL if no owner read it. */
 const char *weft_settings_value(const struct weft_settings *s, const char *name, char text[WEFT_MAX_VALUE]);
 /* Visits every option that was read, with the current value in its target. */
 void weft_settings_each(const struct weft_settings *s, void *context,
@@ -143,13 +143,13 @@ enum weft_status weft_settings_save(const struct weft_settings *s, FILE *to);
 
 /* ---- one option, one value (opt_value.c) */
 
-/* Returns the Kconfig symbol without CONFIG_, which may be stored in `text`. */
+/* Returns the Kconfig symbol without CONFIG_, possibly stored in `text`. */
 const char *weft_opt_symbol(const struct weft_opt *opt, char *text, size_t size);
 /* Writes the allowed values as text: "1 to 1024", "yes or no", "gelu, swiglu". */
 void weft_opt_range(const struct weft_opt *opt, char *text, size_t size);
 /* Returns whether two strings are equal as values: 1e4 and 10000 are. */
 bool weft_opt_same(const struct weft_opt *opt, const char *value, const char *other);
-/* Returns the value at `at`, written as a setting's value, which may be stored in `text`. */
+/* Returns the value at `at` in the form used in a setting; the string may be stored in `text`. */
 const char *weft_opt_text(const struct weft_opt *opt, const void *at, char text[WEFT_MAX_VALUE]);
 /* Reads the setting's value into `at`. An error names the range and the source of the setting. */
 enum weft_status weft_opt_read(const struct weft_opt *opt, const struct weft_setting *setting, void *at);

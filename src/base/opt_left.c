@@ -49,7 +49,7 @@ const char *weft_settings_value(const struct weft_settings *s, const char *name,
     return NULL;
 }
 
-/* Like weft_settings_met, for a condition without alternatives. */
+/* Like weft_settings_met, but for a condition without alternatives. */
 static bool is_met(const struct weft_settings *s, const char *condition)
 {
     char text[WEFT_MAX_VALUE], name[128];
@@ -156,10 +156,11 @@ static enum weft_status unused_option(const struct weft_setting *setting, const 
     const char *initial = *why->opt->initial ? why->opt->initial : "\"\"";
     weft_setting_where(setting, where, sizeof where);
     if (!why->absent)
-        return FAIL(WEFT_INVALID, "%s%s=%s has no effect without %s: set that, leave %s out, or leave it at %s", where,
+        return FAIL(WEFT_INVALID,
+                    "%s%s=%s has no effect without %s: set that option as well, or remove %s, or set it to %s", where,
                     setting->name, setting->value, why->needs, setting->name, initial);
     bool choosable = strchr(why->needs, '=');
-    return FAIL(WEFT_INVALID, "%s%s is an option of %s, which is not used here: leave it out or at %s%s%s", where,
+    return FAIL(WEFT_INVALID, "%s%s is an option of %s, which is not used here: remove it or set it to %s%s%s", where,
                 setting->name, why->needs, initial, choosable ? ", or set " : "", choosable ? why->needs : "");
 }
 

@@ -4,7 +4,8 @@
  *
  * Kconfig has neither real numbers nor strings with a fixed list of values: both become plain strings, and the help
  * text lists the allowed values. An owner "pos=rope" becomes a menu that does not depend on the symbol of pos.
- * Otherwise Kconfig would drop its values if the baseline of a study has a different pos, though an arm may need them.
+ * Otherwise Kconfig would drop its values if the baseline of a study had a different pos, although an arm may need
+ * them.
  */
 #include "base/opt.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char path[4096] = "/proc/self/exe", hash[65]; /* hash: "": not computed yet */
+static char path[4096] = "/proc/self/exe", hash[65]; /* hash: cached; "": not computed yet */
 static bool is_set;
 
 enum weft_status weft_program_set(const char *program)
@@ -37,8 +37,8 @@ enum weft_status weft_program_check(void)
     bool set = is_set;
     pthread_mutex_unlock(&lock);
     return set ? WEFT_OK
-               : FAIL(WEFT_INVALID, "a study starts its runs as processes of the program weft, which this program is "
-                                    "not: first call weft_program_set() with the path of weft");
+               : FAIL(WEFT_INVALID, "a study runs the program weft, and its path has not been set: call "
+                                    "weft_program_set() with the path of weft first");
 }
 
 enum weft_status weft_program_path(char real[4096])

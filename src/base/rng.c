@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * rng.c - computes counter-based random numbers: Philox 4x32-10 from Random123, and from it uniform and normal numbers,
- * without libm, so that initial weights have the same bits on every machine.
+ * rng.c - computes counter-based random numbers: Philox 4x32-10 from Random123. Uniform and normal numbers are derived
+ * from it without libm, so that initial weights have the same bits on every machine.
  */
 #include "base/base.h"
 

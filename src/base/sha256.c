@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sha256.c - computes SHA-256 (FIPS 180-4), for fingerprints of weights, samples and files. Too short to need a
- * library.
+ * sha256.c - computes SHA-256 (FIPS 180-4), for fingerprints of weights, samples and files. The code is too short to
+ * justify a library.
  *
- * Weights take half a gigabyte and samples are hashed at every step, so it uses x86's SHA instructions if available: 1
- * GB/s instead of 0.09.
+ * Weights can take half a gigabyte, and samples are hashed at every step, so x86's SHA instructions are used if
+ * available: 1 GB/s instead of 0.09.
  */
 #include "base/base.h"
 
@@ -76,7 +76,7 @@ static bool has_instructions(void)
     return known && weft_isa() > WEFT_ISA_BASE;
 }
 
-/* The instructions hold the state as (a, b, e, f) and (c, d, g, h), and do two rounds each. */
+/* The instructions hold the state as (a, b, e, f) and (c, d, g, h), and each performs two rounds. */
 __attribute__((target("sha,sse4.1"))) static void compress_fast(uint32_t state[8], const unsigned char *block)
 {
     const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
@@ -173,8 +173,6 @@ enum weft_status weft_sha256_file(const char *path, char hex[65])
     weft_sha256_hex(&sha, hex);
     return failed ? FAIL(WEFT_IO, "%s cannot be read", path) : WEFT_OK;
 }
-
-/* Cached, because the start of a run needs it more than once. */
 
 enum weft_status weft_sha256_within(const char *path, size_t limit, char hex[65])
 {

@@ -8,7 +8,7 @@
 
 enum { LONGEST = 63 };
 
-/* Returns the Levenshtein distance, computed row by row. Names longer than LONGEST are close to nothing. */
+/* Returns the Levenshtein distance, computed row by row. Names longer than LONGEST are never close to any other. */
 static int distance(const char *a, const char *b)
 {
     int n = (int)strlen(a), m = (int)strlen(b), row[LONGEST + 1];

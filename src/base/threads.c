@@ -4,8 +4,8 @@
  *
  * Each thread of a team has the same share of the tiles in every call. Tiles follow the rows, so values that a core
  * wrote in one op are in its own cache in the next. Tiles are taken one by one, and a thread that has finished its
- * share takes tiles from the others, so a slow core computes fewer. Results do not depend on which thread computes a
- * tile, because tiles are pieces of an output and each computes its own sums.
+ * share takes tiles from the others, so a slow core computes fewer tiles. Results do not depend on which thread
+ * computes a tile, because tiles are pieces of an output and each computes its own sums.
  *
  * A caller borrows a team for a scope, so callers on several threads never wait for each other. A call ends when its
  * tiles are done. It does not wait for workers that have not joined by then, so on a busy machine an unscheduled thread
@@ -28,7 +28,8 @@
 
 enum { SHARES = 64, LINE = 128, MAX_THREADS = 4096 };
 
-/* The rest of a thread's share, on a cache line of its own, because mostly its owner takes from it. */
+/* The remaining tiles of a thread's share. They have their own cache line, because usually only the owner takes
+ * them. */
 struct share {
     _Alignas(LINE) _Atomic int64_t next;
     int64_t end;
@@ -48,7 +49,7 @@ struct weft_team {
     bool even;                    /* all workers join, and none takes work from the others */
     struct weft_counter *counter; /* the caller's, like levels_below */
     int levels_below;
-    struct share shares[SHARES]; /* with more than SHARES threads, some own one together */
+    struct share shares[SHARES]; /* if there are more than SHARES threads, some own a share jointly */
     _Alignas(LINE) _Atomic uint64_t call;
     _Atomic uint32_t bell, asleep; /* incremented by every call; workers sleep on it */
     _Alignas(LINE) _Atomic uint32_t left,
@@ -62,7 +63,7 @@ static unsigned generation;                    /* counts forks: a child has none
 
 static _Atomic int default_threads; /* 0: not determined yet */
 
-/* Returns one thread per core, or fewer if the environment sets a lower number. */
+/* Returns the number of cores, or a lower number if the environment sets one. */
 static int threads_of_machine(void)
 {
     static const char *const names[] = {"OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"};
@@ -150,7 +151,7 @@ static void work(struct weft_team *team, int thread)
     here = outside;
 }
 
-/* Joins the open call, unless it is full or this worker's last one. */
+/* Joins the open call, unless it is full or this worker has already joined it. */
 static bool join(struct weft_team *team, uint64_t *last)
 {
     uint64_t call = atomic_load(&team->call);
@@ -229,7 +230,8 @@ int weft_thread_create(pthread_t *id, void *(*fn)(void *), void *context)
     return error;
 }
 
-/* Starts fewer if the system refuses. Workers block all signals, which are for the program's own threads. */
+/* Starts fewer workers if the system cannot start more. Workers block all signals, so that the program's own threads
+ * receive them. */
 static void start_workers(struct weft_team *team)
 {
     sigset_t all, before;

@@ -7,9 +7,9 @@
  * position. A sum over a row is accumulated in sixteen lanes, which are then added in one fixed tree. Contraction is
  * off (see Makefile); a fused multiply-add is always an explicit vfma, so every copy of a formula rounds the same way.
  *
- * The header is compiled into each user at each instruction-set level, and gives the same bits on all of them; only the
- * payload of a NaN may differ. Without 512-bit registers, the compiler splits the vectors. tests/unit/vmath.c measures
- * the accuracy against libm in double, and compares the levels.
+ * Each file that includes the header is compiled once per instruction-set level. All levels give the same bits; only
+ * the payload of a NaN may differ. Without 512-bit registers, the compiler splits the vectors. tests/unit/vmath.c
+ * measures the accuracy against libm in double, and compares the levels.
  */
 #ifndef WEFT_VMATH_H
 #define WEFT_VMATH_H
@@ -24,7 +24,7 @@
 #include <arm_neon.h>
 #endif
 
-/* The 512-bit level uses masks for selects, and for tails without going through memory. */
+/* The 512-bit level uses masks for selects, and for tails, which then need no copy in memory. */
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 #define VMASKS
 #endif
@@ -313,7 +313,7 @@ VINLINE vf vexp(vf x)
     return (vf)_mm512_mask_mov_ps(_mm512_maskz_mov_ps(in, (__m512)y), nan, (__m512)x);
 #else
     /* Multiply by 2^n in two steps, so that n = 128 does not overflow. */
-    vi n = (vi)((vu)t - 0x4b400000u); /* unsigned, since it wraps for huge x; those are replaced below */
+    vi n = (vi)((vu)t - 0x4b400000u); /* unsigned, because it wraps for huge x, whose results are replaced below */
     vi half = n >> 1;
     y = y * (vf)((vu)(half + 127) << 23) * (vf)((vu)(n - half + 127) << 23);
     y = vpick(x > vset(88.72283905f), vset(INFINITY), y);

@@ -124,7 +124,7 @@ enum weft_status weft_contest(struct weft_contender *list, int count, double sec
 {
     double *times = malloc((size_t)(count + 1) * MAX_ROUNDS * sizeof *times);
     if (!times)
-        return FAIL(WEFT_NOMEM, "not enough memory for a bench");
+        return FAIL(WEFT_NOMEM, "not enough memory for a benchmark");
     double end = weft_seconds() + seconds, *room = times + (size_t)count * MAX_ROUNDS;
     enum weft_status status = run_rounds(list, count, end, times, &result->rounds);
     if (status == WEFT_OK)

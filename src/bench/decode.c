@@ -27,7 +27,7 @@ struct decoding {
 struct reading {
     const uint64_t *memory;
     int64_t words, tiles;
-    uint64_t *sums; /* by tile */
+    uint64_t *sums; /* one sum per tile */
 };
 
 static void read_tile(void *context, int64_t tile, int thread)

@@ -2,9 +2,9 @@
  *
  * engine.c - benchmarks the three matmuls of training, run through the graph, against the bare engine.
  *
- * The graph is one linear layer in which only the timed matmul is alive: the output (Y), the gradient of the rows (dX)
- * or of the weights (dW). On both sides the time excludes planning, packing of weights and first touches of memory, and
- * includes what a step pays for each call, such as transposing operands.
+ * The graph is one linear layer in which only the timed matmul is run: the output (Y), the gradient of the rows (dX) or
+ * of the weights (dW). Both times exclude planning, packing of weights and page faults, and include the cost of every
+ * call in a step, such as transposing operands.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"
@@ -107,7 +107,7 @@ enum weft_status weft_bench_engine(enum weft_dtype dtype, double seconds, double
     *min = INFINITY;
     if (weft_dnn_bare_is_own())
         return FAIL(WEFT_UNSUPPORTED,
-                    "this bench compares with oneDNN, but this program was built without it: build with "
+                    "this benchmark compares with oneDNN, but this program was built without it: build with "
                     "`make ONEDNN=yes`");
     weft_dnn_note_speed(dtype);
     for (int i = 0; i < ROWS; i++) {

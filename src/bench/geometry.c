@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * geometry.c - benchmarks the attention of a block with the user's settings (geometry, full or latent keys, positions)
- * over the same sizes with dot products and full keys, in one interleaved run; and compares planned memory.
+ * against attention of the same size with dot products and full keys, in one interleaved run, and compares planned
+ * memory.
  *
- * It includes everything that depends on the geometry: norm, projections, means and spreads, scores, the output
+ * The times include everything that depends on the geometry: norm, projections, means and spreads, scores, the output
  * projection, and their derivatives. attention.c measures attention alone.
  */
 #include "bench/bench.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BACKWARD (2.0 / 3) /* fraction of a micro-batch's time */
+#define BACKWARD (2.0 / 3) /* fraction of a micro-batch's time spent in the backward pass */
 #define UPDATE 28 /* bytes that an update moves per parameter: weight and moments read and written, gradient read */
 #define SAVED 12  /* bytes of a checkpoint per parameter */
 
@@ -32,7 +32,7 @@ enum weft_status weft_memory_rate(double *bytes_per_s)
     char *memory = weft_pages_alloc(2 * (size_t)COPIED);
     double least = INFINITY;
     if (!memory)
-        return FAIL(WEFT_NOMEM, "not enough memory to measure its bandwidth");
+        return FAIL(WEFT_NOMEM, "not enough memory to measure the memory bandwidth");
     for (int i = 0; i < TIMES; i++) {
         double start = weft_seconds();
         weft_parallel(PIECES, copy_piece, memory);
@@ -88,7 +88,7 @@ static double early_share(const struct weft_nn *model)
     return 1 - (double)late / (double)model->params.elements;
 }
 
-/* The last bucket of these early gradients is also complete only at the end. */
+/* The last bucket of these gradients is also complete only at the end of the pass. */
 static void communicate(const struct weft_nn *model, const struct weft_scale_machine *m, struct weft_scale *s)
 {
     double weights = 4 * (double)model->params.total, others = (double)(s->ranks - 1);

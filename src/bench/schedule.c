@@ -3,8 +3,8 @@
  * schedule.c - predicts the time that a team of threads takes for a recorded step. Tiles are distributed as in
  * base/threads.c: every thread has a share, takes its tiles in order, and then takes tiles of the other shares.
  *
- * Each thread of a call moves three cache lines: its share, the call that it joins, and the count of threads that left.
- * Threads that have waited too long sleep and must be woken.
+ * Each thread of a call moves three cache lines: its share, the call that it joins, and the count of threads that have
+ * left. Threads that have waited too long sleep and must be woken.
  */
 #include "bench/slack.h"
 
@@ -22,7 +22,7 @@ struct team {
     int share_count, threads;
     struct thread {
         double free; /* time at which it takes its next tile */
-        int past;    /* distance of its current share from its own */
+        int past;    /* distance from its own share to its current one */
     } thread[MAX_THREADS];
 };
 

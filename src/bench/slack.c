@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * slack.c - records a step of one thread: every call of weft_parallel with the time of each tile, and the time between
- * calls. Times are CPU times of the thread, which waiting for other processes does not increase. Other processes also
- * evict its caches, so the smallest time of several runs is kept.
+ * calls. Times are CPU times of the thread, so waiting for other processes does not count. Other processes also evict
+ * data from its caches, so the smallest time of several runs is kept.
  */
 #include "bench/slack.h"
 
@@ -12,7 +12,7 @@
 #include <time.h>
 
 struct recorder {
-    struct weft_observer observer; /* first member: a pointer to the observer is one to its recorder */
+    struct weft_observer observer; /* must be first, because callbacks cast its address to the recorder */
     struct weft_slack *s;
     int64_t call, time; /* indices of the next call and time */
     bool again;         /* not the first run of these calls */
@@ -116,7 +116,7 @@ static void count_ops(struct weft_slack *s)
         s->ops[s->calls[c].op].seconds += call_seconds(s, &s->calls[c]);
     for (int64_t c = 0; c < s->call_count; c++) {
         struct weft_slack_op *op = &s->ops[s->calls[c].op];
-        double all = 0; /* seconds in calls of this op with no more tiles than this */
+        double all = 0; /* seconds in calls of this op with at most as many tiles as call c */
         for (int64_t d = 0; d < s->call_count; d++)
             if (s->calls[d].op == s->calls[c].op && s->calls[d].tiles <= s->calls[c].tiles)
                 all += call_seconds(s, &s->calls[d]);

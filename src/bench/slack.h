@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * slack.h - predicts how well a training step scales with threads: its tiles as one thread runs them (slack.c), the
- * time a team takes for them (schedule.c, team.c), and both for a whole model (speedup.c).
+ * slack.h - predicts how well a training step scales with threads: records its tiles on one thread (slack.c), computes
+ * the time that a team takes for them (schedule.c, team.c), and combines both for a whole model (speedup.c).
  *
  * Invariants: nothing here prints. A tile is assumed to take as long as it did when one thread ran alone: contention
  * for memory, and memory of a different processor, are not predicted.
@@ -27,7 +27,8 @@ struct weft_slack_op {
     int64_t runs;   /* number of its nodes in a step */
     double alone;   /* seconds after the last call, summed over its runs */
     double seconds; /* total time */
-    int64_t tiles;  /* minimum number of tiles per call, leaving out calls with few tiles up to 5% of the time */
+    int64_t tiles;  /* minimum number of tiles per call, ignoring the calls with the fewest tiles if they take less than
+                       5% of the time */
 };
 
 struct weft_slack {
@@ -55,7 +56,7 @@ void weft_team_measure(struct weft_team_cost *cost);
 /* Writes the seconds of each op on this number of threads into ops[op_count]. */
 void weft_slack_schedule(const struct weft_slack *s, const struct weft_team_cost *cost, int threads, double *ops);
 
-/* ---- a model's forward and backward pass on more threads than there are (speedup.c) */
+/* ---- a model's forward and backward pass on more threads than the machine has (speedup.c) */
 
 enum { WEFT_SPEEDUP_TEAMS = 9, WEFT_SPEEDUP_OPS = 64 };
 struct weft_speedup {

@@ -2,9 +2,10 @@
  *
  * speedup.c - predicts the time of a model's forward and backward passes on more threads than the machine has.
  *
- * All layers are alike, so a model with many layers is recorded with two and with three, which shows how often each op
- * runs per layer and outside layers. Work is cut for the threads that share it: each op is recorded with the cuts for
- * one thread and for the requested threads, and the faster one counts for every team, as when cuts are chosen.
+ * All layers are alike, so a model with many layers is recorded once with two layers and once with three; the
+ * difference shows how often each op runs per layer and outside the layers. How work is divided depends on the number
+ * of threads, so each op is recorded with the division for one thread and with the division for the requested threads.
+ * The faster recording counts for every team.
  */
 #include "bench/slack.h"
 
@@ -80,7 +81,7 @@ static void ignore_call(struct weft_observer *o, int64_t tiles)
 
 static void ignore_tile(struct weft_observer *o) { (void)o; }
 
-/* Plans the stage for the finer of the two cuts that it runs with. */
+/* Plans the stage for the finer of the two divisions of work that are recorded. */
 static enum weft_status measure(const struct weft_spec *spec, int64_t layers, struct weft_speedup *s)
 {
     struct weft_spec twin = *spec;
@@ -108,8 +109,8 @@ static enum weft_status measure_alone(const struct weft_spec *spec, int64_t laye
     return status;
 }
 
-/* Converts seconds per run to seconds per step, for a model with `more` layers than in the last recording; `fewer` are
- * the numbers of runs with one layer less. */
+/* Converts seconds per run to seconds per step, for a model with `more` additional layers compared with the last
+ * recording; `fewer` contains the number of runs of each op with one layer fewer. */
 static void add_up(struct weft_speedup *s, const int64_t *fewer, int64_t more)
 {
     for (int o = 0; o < s->op_count; o++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * stage.c - sets up a model on random tokens, or an attention on random rows, for forward and backward passes; shared
- * by the benches of steps.
+ * stage.c - sets up a model on random tokens, or one attention layer on random rows, for forward and backward passes;
+ * shared by the benchmarks that run steps.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"

@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 
 enum { CALLS = 2000, MOST_CALLS = 20000, BATCHES = 400, ENOUGH = 20, ROUNDS = 200 };
-#define PATIENCE 1e-3 /* maximum seconds for a batch of rounds: on one core the other thread never answers */
-#define SLOW 1e-5     /* seconds: in a slower call both threads were on one core, which does not last */
+#define PATIENCE 1e-3 /* seconds: limit for a batch, because a thread on the same core never answers */
+#define SLOW 1e-5     /* seconds: in a slower call both threads shared a core, which is temporary */
 #define WAKE 50e-6    /* as in base/threads.c */
 #define LINE 1e-7     /* the usual value within a processor, used if two threads never run at the same time */
 
@@ -33,7 +33,7 @@ static double least_call(void)
 }
 
 struct ball {
-    _Alignas(128) _Atomic int at; /* number of throws; tile 0 makes the even ones */
+    _Alignas(128) _Atomic int at; /* number of throws; tile 0 makes the even-numbered ones */
     _Alignas(128) double seconds; /* time of a batch; INFINITY: it took too long */
 };
 
@@ -64,7 +64,7 @@ static double least_line(void)
     return isfinite(least) ? least : LINE;
 }
 
-/* With even shares, so that the caller does not run the other thread's tile before that thread has joined. */
+/* Uses even shares, so that the caller does not run the other thread's tile before that thread has joined. */
 void weft_team_measure(struct weft_team_cost *cost)
 {
     struct weft_threads_scope scope;

@@ -15,7 +15,7 @@ enum { MAX_PRODUCTS = 4096, MAX_DISTINCT = 48 };
 
 struct distinct {
     struct weft_product product;
-    double times; /* number of occurrences, weighted by fraction */
+    double times; /* number of occurrences, each weighted by the fraction of the matmul that counts */
     struct weft_bare bare;
     int fastest;
 };
@@ -35,7 +35,7 @@ static enum weft_status find_products(struct stage *s)
 {
     struct weft_product *all = calloc(MAX_PRODUCTS, sizeof *all);
     if (!all)
-        return FAIL(WEFT_NOMEM, "not enough memory for a bench");
+        return FAIL(WEFT_NOMEM, "not enough memory for a benchmark");
     int n = weft_exec_products(s->stage.exec, all, MAX_PRODUCTS);
     enum weft_status status = n <= MAX_PRODUCTS ? WEFT_OK : FAIL(WEFT_INVALID, "the model has too many matmuls");
     for (int i = 0; status == WEFT_OK && i < n; i++) {
@@ -129,7 +129,7 @@ enum weft_status weft_bench_train(struct weft_spec *spec, double seconds, struct
 {
     struct stage *s = calloc(1, sizeof *s);
     if (!s)
-        return FAIL(WEFT_NOMEM, "not enough memory for a bench");
+        return FAIL(WEFT_NOMEM, "not enough memory for a benchmark");
     memset(bench, 0, sizeof *bench);
     enum weft_status status = measure(s, spec, seconds, bench);
     if (status == WEFT_OK && profile)

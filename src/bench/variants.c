@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * variants.c - benchmarks the cost of each mechanism: a training step of a model with it over the same step without it,
- * in one interleaved run; and compares planned memory.
+ * variants.c - benchmarks the cost of each mechanism: compares the training step of a model with the mechanism to the
+ * same step without it, in one interleaved run, and compares planned memory.
  *
  * A variant is a preset with a few more settings. It is compared with the preset, or with a different variant if that
  * is the fair baseline: the mechanisms of the reciprocal feed-forward are compared with latent attention alone.

@@ -2,7 +2,8 @@
  *
  * axes.c - finds the options of a model and their values in the option tables, and builds models from them.
  *
- * An axis that belongs to a variant ("pos=rope") or needs an option exists only in rows that have these.
+ * An axis that belongs to a variant ("pos=rope") or needs an option exists only in rows that have that variant or
+ * option.
  */
 #include "check/axes.h"
 
@@ -15,7 +16,7 @@
 static const char *const sizes[] = {"layers=3",   "width=32", "heads=4", "ffn_width=24",
                                     "context=70", "vocab=17", "batch=2", NULL};
 
-/* Number options that are axes, with one value of each kind. A single value is a size. */
+/* Numeric options that are axes, with one value of each kind. An option with a single value only sets a size. */
 static const struct number {
     const char *name, *values[4];
 } numbers[] = {
@@ -27,11 +28,11 @@ static const struct number {
 };
 
 /* Options and values that are not combined. */
-static const char *const left_out[] = {"dtype",            /* every combination is checked in both dtypes */
-                                       "recompute",        /* changes the plan but no bits: tests/unit/graph.c */
-                                       "tie",              /* which matrix the logits use; independent of other parts */
-                                       "scaling",          /* has its own gate: tests/unit/scaling.c */
-                                       "m1_mode=sequence", /* depends on later tokens, and cannot be trained */
+static const char *const left_out[] = {"dtype",     /* every combination is checked in both dtypes */
+                                       "recompute", /* changes the plan but not the results; see tests/unit/graph.c */
+                                       "tie",       /* which matrix the logits use; independent of other parts */
+                                       "scaling",   /* has its own gate; see tests/unit/scaling.c */
+                                       "m1_mode=sequence", /* depends on later tokens, so it cannot be trained */
                                        NULL};
 
 static bool is_left_out(const char *name, const char *value)
@@ -44,7 +45,7 @@ static bool is_left_out(const char *name, const char *value)
     return false;
 }
 
-/* Sets all->full if there is no space for the value. */
+/* Adds a value to the last axis, unless it is left out. Sets all->full if there is no space for it. */
 static void add_value(struct weft_axes *all, const char *value)
 {
     struct weft_axis *a = &all->list[all->count];
@@ -72,7 +73,7 @@ static void add_values(struct weft_axes *all, const struct weft_opt *opt)
             add_value(all, numbers[n].values[i]);
 }
 
-/* Adds the condition "name=value" or "name!=value". A name that is not an axis adds none. */
+/* Adds the condition "name=value" or "name!=value". Does nothing if no axis has this name. */
 static void add_condition(struct weft_axes *all, struct weft_axis *a, const char *text)
 {
     size_t n = text ? strcspn(text, "!=") : 0;
@@ -100,7 +101,7 @@ enum weft_status weft_axes_find(struct weft_axes *all)
             if (all->full || all->count == WEFT_MAX_AXES - 1)
                 return FAIL(WEFT_INVALID,
                             "%s: %s is one option too many to combine: at most %d options with %d values in total can "
-                            "be combined. Register fewer parts",
+                            "be combined; register fewer parts",
                             owner->name, opt->name, WEFT_MAX_AXES - 1, WEFT_MAX_AXIS_VALUES);
             if (a->count == 0)
                 continue;

@@ -9,9 +9,9 @@
 #include "check/check.h"
 
 enum { WEFT_MAX_AXES = 96, WEFT_MAX_AXIS_VALUES = 256 };
-enum { WEFT_AXIS_OPEN = -1, WEFT_AXIS_ABSENT = -2 }; /* choices of a row: not decided; the axis does not exist */
+enum { WEFT_AXIS_OPEN = -1, WEFT_AXIS_ABSENT = -2 }; /* special choices: undecided; no such axis in the row */
 
-/* A condition for an axis to exist: some axis has this value, or (`unlike`) has any value but this. */
+/* A condition for an axis to exist: an axis has this value or, if `unlike` is set, any other value. */
 struct weft_condition {
     int value;
     bool unlike;
@@ -43,12 +43,12 @@ enum weft_status weft_axes_find(struct weft_axes *all);
 
 /* Sets all axes of the row to WEFT_AXIS_OPEN. */
 void weft_row_open(const struct weft_axes *all, struct weft_row *row);
-/* Gives an axis this value, and the axes that it depends on the values that it needs. Returns false if they already
- * have different values. */
+/* Sets an axis to this value, and every axis on which it depends to the required value. Returns false if one of them
+ * already has a different value. */
 bool weft_row_require(const struct weft_axes *all, struct weft_row *row, int value);
-/* Returns whether the axis exists in the row, given the axes that it depends on. */
+/* Returns whether the axis exists in the row, given the values of the axes on which it depends. */
 bool weft_row_has_axis(const struct weft_axes *all, const struct weft_row *row, int a);
-/* Returns the settings of the row: "geom=w2 attn=full ..". NULL: out of memory. */
+/* Returns the settings of the row, such as "geom=w2 attn=full ..", or NULL if there is not enough memory. */
 const char *weft_row_text(const struct weft_axes *all, const struct weft_row *row, struct weft_arena *arena);
 
 #endif

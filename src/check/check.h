@@ -14,22 +14,23 @@
 struct weft_opcheck_case {
     const char *op, *name;
     enum weft_dtype dtype;
-    double error;          /* largest error against the reference, relative to the tolerance */
-    double gradient_error; /* same for the derivative, against finite differences; NAN: the op has no derivative */
+    double error;          /* largest difference from the reference, relative to the tolerance */
+    double gradient_error; /* the same for the derivative, compared with finite differences; NAN: the op has no
+                              derivative */
     bool failed;
     char message[200]; /* the first defect */
 };
 
 struct weft_opcheck {
     int ops, cases, failed;
-    int thread_mismatches; /* cases whose bits changed with the number of threads */
-    int row_mismatches;    /* cases where the bits of a row changed with the number of rows */
+    int thread_mismatches; /* number of cases whose results changed with the number of threads */
+    int row_mismatches;    /* number of cases in which the result of a row changed with the number of rows */
 };
 
 typedef void weft_opcheck_fn(void *context, const struct weft_opcheck_case *c);
 
-/* Checks all ops, or only `only_op`: its first case and then every `every`-th. Defects are counted and do not make this
- * function fail; running out of memory does. */
+/* Checks all ops, or only `only_op`. Each op is checked on its first case and then on every `every`-th. Defects are
+ * counted and do not make this function fail; running out of memory does. */
 enum weft_status weft_opcheck_run(const char *only_op, int every, struct weft_opcheck *sum, weft_opcheck_fn *report,
                                   void *context);
 
@@ -38,40 +39,40 @@ enum weft_status weft_opcheck_run(const char *only_op, int every, struct weft_op
 enum weft_gate {
     WEFT_GATE_LIVE,      /* every weight, mechanism and loss has an effect */
     WEFT_GATE_CAUSAL,    /* no row depends on later tokens */
-    WEFT_GATE_ISOLATED,  /* no sequence depends on the others of its batch */
-    WEFT_GATE_CACHED,    /* chunks and single tokens through a cache give the logits of the whole sequence */
+    WEFT_GATE_ISOLATED,  /* no sequence depends on the others in its batch */
+    WEFT_GATE_CACHED,    /* chunks and single tokens fed through a cache give the same logits as the whole sequence */
     WEFT_GATE_EXACT,     /* the same bits with any number of threads */
     WEFT_GATE_GRADIENT,  /* gradients are the derivatives of the loss */
     WEFT_GATE_SCALED,    /* with scaling=mup, the effect of a step does not depend on the width */
-    WEFT_GATE_STEPPED,   /* the trainer does what its definition says */
+    WEFT_GATE_STEPPED,   /* the trainer follows its definition */
     WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are as predicted */
     WEFT_GATE_COUNT
 };
 enum { WEFT_GATES_ALL = (1u << WEFT_GATE_COUNT) - 1 };
 
-/* The receiver of every check (weft.h), and their counts. */
+/* The callback that receives every check (weft.h), and the counts of checks. */
 struct weft_gates {
     weft_check_fn *on_check; /* may be NULL */
     void *context;
     int checks, failed;
     char sizes[160]; /* layers, width, sequences, tokens and dtype of the model itself; "": only the twin was checked */
-    char plan_sha256[65]; /* SHA-256 of the plan of the run's study, as recorded; "": not in a study */
+    char plan_sha256[65]; /* recorded SHA-256 of the study's plan; "": not part of a study */
 };
 
-/* Returns the name of a gate; NULL past the last. */
+/* Returns the name of the i-th gate, or NULL past the last one. */
 const char *weft_gate_at(int i, const char **summary);
-/* Runs the gates of the bit set `which` on the twin and, if a recipe with open data is given, on the model itself as it
- * is trained. Defects are counted and do not make this function fail. */
+/* Runs the gates in the bit set `which` on the twin and, if a recipe with opened data is given, on the model itself as
+ * it is trained. Defects are counted and do not make this function fail. */
 enum weft_status weft_gates_run(const struct weft_spec *spec, const struct weft_recipe *recipe, unsigned which,
                                 struct weft_gates *report);
 
-/* Returns whether WEFT_TEST_SKIP_GATES=1 is set. Runs and studies then skip the gates and record that they did. It is
- * meant for tests of other features: reports, audits and publishing reject such runs. */
+/* Returns whether WEFT_TEST_SKIP_GATES=1 is set. Runs and studies then skip the gates and record that they did. The
+ * variable is meant for tests of other features: reports, audits and publishing reject such runs. */
 bool weft_gates_skipped(void);
 
 /* Read and write the results of the gates in a run's folder (record.c). A record is valid (*same) if config, program
- * and instruction set match; a record of skipped gates only if they are skipped now. Loading fills `report` from the
- * record even if it is not valid. */
+ * and instruction set match; a record of skipped gates is valid only if gates are skipped now. Loading fills `report`
+ * even from an invalid record. */
 enum weft_status weft_gate_record_load(const char *path, const char *config_sha256, bool *same,
                                        struct weft_gates *report);
 enum weft_status weft_gate_record_save(const char *path, const char *config_sha256, const struct weft_gates *report);
@@ -80,7 +81,7 @@ enum weft_status weft_gate_record_save(const char *path, const char *config_sha2
 
 /* Writes weights, tokens and targets of a small copy of the model as safetensors, with its options as metadata. */
 enum weft_status weft_reference_inputs(const struct weft_spec *spec, const char *path);
-/* Compares logits, loss and gradients that a user computed from these and stored in a file with the model's, in
+/* Reads the logits, loss and gradients that a user computed from these inputs, and compares them with the model's, in
  * f64 and on the fast path. A missing tensor is an error; differences are reported. */
 enum weft_status weft_reference_check(const struct weft_spec *spec, const char *path, struct weft_gates *report);
 struct weft_part;
@@ -98,26 +99,27 @@ struct weft_combinations {
     int64_t impossible;                      /* number of tuples for which no legal row was found */
 };
 
-/* Finds few legal combinations in which all pairs (strength 2) or triples (3) of values occur. The result depends only
- * on the seed. */
+/* Finds a small set of legal combinations in which all pairs (strength 2) or triples (3) of values occur. The result
+ * depends only on the seed. */
 enum weft_status weft_combinations_cover(struct weft_combinations *c, int strength, uint64_t seed);
 /* Draws random legal combinations. */
 enum weft_status weft_combinations_draw(struct weft_combinations *c, int count, uint64_t seed);
 void weft_combinations_release(struct weft_combinations *c);
-/* Creates the spec of the model of such a row. */
+/* Creates the spec of the model with the settings of a row. */
 enum weft_status weft_combination_spec(struct weft_spec *spec, const char *settings, enum weft_dtype dtype);
 
-/* ---- jobs run by single-threaded processes, as many as there are threads (jobs.c) */
+/* ---- jobs run by single-threaded worker processes, one per thread (jobs.c) */
 
 struct weft_crew {
     int jobs;
-    size_t bytes;                                                   /* size of a job's result, initially zeros */
-    void (*work)(void *context, int job, void *result);             /* runs in one of the processes */
-    void (*lost)(void *context, int job, void *result, int signal); /* its process died; signal 0: it exited */
+    size_t bytes;                                       /* size of a job's result, which is initially zeroed */
+    void (*work)(void *context, int job, void *result); /* runs in one of the processes */
+    void (*lost)(void *context, int job, void *result, int signal); /* its process died (signal 0: it exited) */
     enum weft_status (*done)(void *context, int job, void *result); /* called in order; a failure stops all jobs */
     void *context;
 };
-/* Runs the jobs. Must be called before anything has run on several threads, since fork copies only the calling one. */
+/* Runs the jobs. Must be called before anything has run on several threads, since fork copies only the calling
+ * thread. */
 enum weft_status weft_crew_run(const struct weft_crew *crew);
 
 /* ---- the gates on combinations (sweep.c), run by a crew */
@@ -130,7 +132,7 @@ struct weft_sweep_result {
 };
 typedef void weft_sweep_fn(void *context, const struct weft_sweep_result *result);
 
-/* Runs all gates on twin and model, in f32 and in bf16. Results are reported in order. */
+/* Runs all gates on the twin and on the model itself, in f32 and in bf16. Results are reported in order. */
 enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *report, void *context);
 
 /* ---- mutants (mutants.c): parts broken on purpose, each with the gate that must detect it */
@@ -138,31 +140,31 @@ enum weft_status weft_sweep(const struct weft_combinations *c, weft_sweep_fn *re
 struct weft_place; /* mutants.h */
 struct weft_mutant {
     const char *name;
-    const char *settings; /* settings of the model; default sizes are those of combinations */
-    const char *broken;   /* additional settings, if these are the defect; NULL: none */
+    const char *settings; /* settings of the model; sizes default to those of combinations */
+    const char *broken;   /* additional settings that cause the defect; NULL: none */
     enum weft_gate gate;
     const char *check;    /* part of the name of the check that must fail */
     bool bf16;            /* the model runs in bf16, not f32 */
-    bool twin_only;       /* it has no derivative, so only its gate runs, on the twin */
-    bool levels;          /* it can be caught only if the processor has several instruction-set levels */
+    bool twin_only;       /* has no derivative, so only `gate` runs, and only on the twin */
+    bool levels;          /* can be caught only if the processor has several instruction-set levels */
     const char *training; /* settings of the recipe; NULL: defaults that fit the model */
-    /* The defect; each may be NULL. */
+    /* The defect. Each member may be NULL. */
     const struct weft_place *place;
-    const char *culprit; /* text that the failure must contain, as "m1=yes in layer"; NULL: part and layer of `place` */
+    const char *culprit; /* what the failure must name, such as "m1=yes in layer"; NULL: part and layer of `place` */
     void (*install)(void);
     void (*change_recipe)(struct weft_recipe *recipe);
 };
 const struct weft_mutant *weft_mutant_at(int i); /* NULL past the last */
 int weft_mutant_count(void);
 struct weft_mutant_result {
-    bool caught;       /* its gate fails, in its check */
+    bool caught;       /* the expected gate fails in the expected check */
     bool alarm;        /* a gate fails on the sound model, so the mutant was not run */
-    bool asked, named; /* the failure must name a part and a layer; it names the right ones */
-    char message[400]; /* message of the failure, or that there was none */
+    bool asked, named; /* whether the failure must name a part and a layer; whether it names the right ones */
+    char message[400]; /* message of the failure, or "no check failed" */
 };
 /* Runs the given gates on the sound model and on the mutant. */
 enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, struct weft_mutant_result *result);
-/* Runs all mutants through all gates, by a crew. Results are reported in order. */
+/* Runs all mutants through all gates, using a crew. Results are reported in order. */
 typedef void weft_mutant_fn(void *context, const struct weft_mutant *m, const struct weft_mutant_result *result);
 enum weft_status weft_mutants_run(weft_mutant_fn *report, void *context);
 

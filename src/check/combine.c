@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * combine.c - finds few combinations of a model's options in which all pairs or triples of values occur.
+ * combine.c - finds a small set of combinations of a model's options in which all pairs or triples of values occur.
  *
  * A covering array is built greedily, row by row (Cohen, Dalal, Fredman and Patton, The AETG System, 1997): start from
- * a tuple that no row has yet, give every other axis the value that adds the most new tuples, and keep the best of a
- * few such rows. weft_spec_init decides whether a row is a legal model.
+ * a tuple that no row contains yet, give every other axis the value that adds the most new tuples, and keep the best of
+ * a few such rows. weft_spec_init decides whether a row is a legal model.
  */
 #include "check/axes.h"
 
@@ -15,7 +15,7 @@
 struct search {
     const struct weft_axes *axes;
     int strength;
-    uint64_t key, drawn; /* key of the random numbers; how many were drawn */
+    uint64_t key, drawn; /* key of the random numbers; how many have been drawn */
     uint8_t *state;      /* OUT, WANTED or DONE for every tuple of values, in every order */
     int64_t wanted;
 };
@@ -70,7 +70,8 @@ static void shuffle(struct search *s, int order[WEFT_MAX_AXES])
             }
 }
 
-/* Decides every open axis: the value that adds the most tuples, ties broken at random; without members, at random. */
+/* Gives every open axis the value that adds the most tuples, with ties broken at random; if `m` is NULL, a random
+ * value. */
 static void fill(struct search *s, struct weft_row *row, struct members *m)
 {
     int order[WEFT_MAX_AXES] = {0};
@@ -113,7 +114,7 @@ static enum weft_status is_legal(const struct weft_axes *all, const struct weft_
 static enum weft_status keep(struct weft_combinations *c, const struct weft_axes *all, const struct weft_row *row)
 {
     if (c->count == WEFT_MAX_COMBINATIONS)
-        return FAIL(WEFT_INVALID, "more than %d combinations", WEFT_MAX_COMBINATIONS);
+        return FAIL(WEFT_INVALID, "more than %d combinations are needed", WEFT_MAX_COMBINATIONS);
     if (!(c->rows[c->count] = weft_row_text(all, row, &c->arena)))
         return WEFT_NOMEM;
     c->count++;
@@ -157,7 +158,7 @@ static bool next_tuple(struct search *s, int v[3])
     return false;
 }
 
-/* Builds a row that has the tuple. Returns the number of new tuples in it. */
+/* Builds a row that contains the tuple. Returns the number of new tuples in the row. */
 static int make_row(struct search *s, const int v[3], struct weft_row *row, struct members *m)
 {
     int brings = 0;
@@ -177,7 +178,7 @@ static int make_row(struct search *s, const int v[3], struct weft_row *row, stru
     return brings;
 }
 
-/* Adds the best of a few legal rows that have the tuple. If none is legal, the tuple counts as impossible. */
+/* Adds the best of a few legal rows that contain the tuple. If none is legal, the tuple counts as impossible. */
 static enum weft_status add_row(struct search *s, const int v[3], struct weft_combinations *c)
 {
     enum { FEW = 8, MANY = 64 };

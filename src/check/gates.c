@@ -14,17 +14,17 @@ static const struct {
     [WEFT_GATE_LIVE] = {"live", "every weight, mechanism and loss has an effect", weft_gate_live,
                         weft_gate_live_itself},
     [WEFT_GATE_CAUSAL] = {"causal", "no row depends on later tokens", weft_gate_causal, weft_gate_causal_itself},
-    [WEFT_GATE_ISOLATED] = {"isolated", "no sequence depends on the others of its batch", weft_gate_isolated,
+    [WEFT_GATE_ISOLATED] = {"isolated", "no sequence depends on the others in its batch", weft_gate_isolated,
                             weft_gate_isolated_itself},
-    [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the logits of the whole sequence", weft_gate_cached,
-                          weft_gate_cached_itself},
+    [WEFT_GATE_CACHED] = {"cached", "chunks and single tokens give the same logits as the whole sequence",
+                          weft_gate_cached, weft_gate_cached_itself},
     [WEFT_GATE_EXACT] = {"exact", "the same bits with any number of threads and ranks", weft_gate_exact,
                          weft_gate_exact_itself},
     [WEFT_GATE_GRADIENT] = {"gradient", "gradients are the derivatives of the loss", weft_gate_gradient,
                             weft_gate_gradient_itself},
     [WEFT_GATE_SCALED] = {"scaled", "with scaling=mup, the effect of a step does not depend on the width",
                           weft_gate_scaled},
-    [WEFT_GATE_STEPPED] = {"stepped", "the trainer does what its definition says", weft_gate_stepped,
+    [WEFT_GATE_STEPPED] = {"stepped", "the trainer follows its definition", weft_gate_stepped,
                            weft_gate_stepped_itself},
     [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted,
                              weft_gate_accounted_itself},
@@ -44,11 +44,11 @@ bool weft_gates_skipped(void)
     return asked && strcmp(asked, "1") == 0;
 }
 
-/* ---- failures, with the part they come from */
+/* ---- failures, with the part that causes them */
 
 enum { HELD = 16 };
 
-/* Holds back the failed checks of a gate until it has ended; others go to the report directly. */
+/* Holds back the first HELD failed checks of a gate until it has ended; all other checks are reported immediately. */
 struct held {
     struct weft_gates *report;
     struct weft_check failed[HELD];
@@ -72,7 +72,7 @@ static void hold(void *context, const struct weft_check *c)
         held->failed[held->count++] = *c;
 }
 
-/* Returns whether failures of the gate depend on what one part does with its rows. */
+/* Returns whether a single part can cause a failure of the gate by mishandling its rows. */
 static bool has_culprit(const char *gate)
 {
     static const enum weft_gate those[] = {WEFT_GATE_CAUSAL, WEFT_GATE_ISOLATED, WEFT_GATE_CACHED, WEFT_GATE_GRADIENT};
@@ -95,7 +95,7 @@ static void release(struct held *held, const struct weft_trial *t, weft_gate_fn 
     }
 }
 
-/* Runs inside a gate return no status: their failures are deferred until the gate has ended. */
+/* Graph runs inside a gate return no status; their failures are deferred until the gate has ended. */
 static enum weft_status run_gate(weft_gate_fn *gate, const struct weft_trial *t)
 {
     struct held held = {.report = t->report};
@@ -107,7 +107,8 @@ static enum weft_status run_gate(weft_gate_fn *gate, const struct weft_trial *t)
     return status;
 }
 
-/* `accounted`, the last gate, runs first: memory that a process allocates once shows only if nothing has run yet. */
+/* `accounted`, the last gate, runs first, because memory that a process allocates only once is visible only if nothing
+ * has run yet. */
 static enum weft_status run_on_twin(const struct weft_nn *twin, unsigned which, struct weft_gates *report)
 {
     for (int turn = 0; turn < WEFT_GATE_COUNT; turn++) {
@@ -124,8 +125,8 @@ static enum weft_status check_twin(const struct weft_spec *spec, unsigned which,
     struct weft_nn *twin = NULL;
     struct weft_threads_scope one;
     enum weft_status status = weft_spec_shrink(&tiny, spec);
-    weft_threads_enter(&one, 1); /* a model this small gains nothing from more */
-    tiny.dropout = 0;            /* gates that need masks turn it on */
+    weft_threads_enter(&one, 1); /* a model this small gains nothing from more threads */
+    tiny.dropout = 0;            /* gates that need masks turn dropout on */
     if (status == WEFT_OK)
         status = weft_twin_create(&twin, &tiny);
     if (status == WEFT_OK)
@@ -152,7 +153,8 @@ static enum weft_status check_itself(const struct weft_spec *spec, const struct 
     return status;
 }
 
-/* If a token sees only itself, attention has nothing to choose from: most checks would fail without saying why. */
+/* If a token sees only itself, attention has nothing to choose from, and most checks would fail without explaining
+ * why. */
 static bool has_context(const struct weft_spec *spec, unsigned which, struct weft_gates *report)
 {
     int first = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * hashes.c - trains small models for a few steps with dropout and hashes the result, which must have the same bits on
- * every machine. The hashes of hashes.def are known; hashes of combinations can be compared between machines. A hash
- * covers loss and gradient norm of every step, and the weights after the last.
+ * every machine. The expected hashes of some models are in hashes.def; hashes of combinations can be compared between
+ * machines. A hash covers the loss and gradient norm of every step, and the weights after the last.
  */
 #include "check/check.h"
 #include "train/learner.h"
@@ -22,7 +22,7 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static const double DROPOUT = 0.1; /* rate in combinations */
+static const double DROPOUT = 0.1; /* dropout rate of the combinations */
 enum { STEPS = 20, WARMUP = 4 };
 
 struct small {
@@ -82,7 +82,7 @@ static void close_small(struct small *s)
     weft_settings_release(&s->settings);
 }
 
-/* Trains the model and reports its hash if it was opened without an error; closes it in any case. */
+/* Trains the model and reports its hash if it was opened without an error; always closes it. */
 static enum weft_status finish(struct small *s, enum weft_status status, struct weft_hashes_case *c,
                                weft_hashes_fn *report, void *context)
 {

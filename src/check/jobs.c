@@ -30,8 +30,8 @@ struct crew {
     char *board; /* index of the next job, then the jobs */
     size_t bytes, stride;
     int workers;
-    pid_t parent;           /* workers stop when it has ended */
-    pid_t pid[MAX_WORKERS]; /* 0: it has ended */
+    pid_t parent;           /* workers stop once this process has ended */
+    pid_t pid[MAX_WORKERS]; /* 0: the worker has ended */
 };
 
 static struct job *job_at(const struct crew *c, int i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * record.c - reads and writes the result of the gates in a run's folder, which is valid for the same config, program
- * and instruction set. A study's run also stores the hash of the plan there, which its log repeats.
+ * record.c - reads and writes the result of the gates in a run's folder. The result is valid for the same config,
+ * program and instruction set. A study's run also stores the hash of the plan in this file; its log repeats the hash.
  */
 #include "train/record/record.h"
 #include "base/fields.h"

@@ -49,7 +49,7 @@ static void lose(void *context, int job, void *result, int signal)
     struct weft_sweep_result *r = result;
     (void)context, (void)job;
     r->failed++;
-    snprintf(r->message, sizeof r->message, "the process of the check ended without a result (signal %d)", signal);
+    snprintf(r->message, sizeof r->message, "the process running the check ended without a result (signal %d)", signal);
 }
 
 static enum weft_status report(void *context, int job, void *result)

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 26 }; /* bytes per write, so that signals and a full disk are noticed early */
+enum { PIECE = 1 << 26 }; /* bytes per write call; small, so that signals and a full disk are noticed early */
 
-/* The path with a suffix: .writing while the file is written, .old for the file that it replaces. Leftovers of a killed
+/* A path with a suffix: .writing for the file being written, .old for the file that it replaces. Leftovers of a killed
  * process are overwritten. */
 struct suffixed {
     char path[sizeof((struct weft_file *)0)->path + 16];
@@ -63,7 +63,7 @@ static enum weft_status sync_parent(const char *path)
     return WEFT_OK;
 }
 
-/* ---- ending */
+/* ---- finishing */
 
 static enum weft_status close_synced(const struct weft_file *f, enum weft_status so_far)
 {
@@ -93,7 +93,7 @@ static enum weft_status keep(const struct weft_file *f)
     return FAIL(WEFT_IO, "%s cannot be replaced: %s", f->path, strerror(error));
 }
 
-/* Undoes keep and a rename. */
+/* Undoes keep() and a rename. */
 static void restore(const struct weft_file *f)
 {
     if (rename(suffixed(f, ".old").path, f->path) && errno == ENOENT)

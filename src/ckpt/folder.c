@@ -2,7 +2,7 @@
  *
  * folder.c - manages the checkpoint folders of a run: RUN/.writing-STEP while one is written, RUN/step-STEP once it is
  * complete, RUN/.removing-STEP while it is removed. A folder is renamed, and the rename synced, before its files are
- * removed; otherwise a file system may write the removal to disk before the rename.
+ * removed; otherwise, a file system might write the removal to disk before the rename.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -93,11 +93,11 @@ static enum weft_status add_step(void *context, const char *run, const char *nam
         return WEFT_OK;
     int64_t step = strtoll(name + 5, NULL, 10);
     snprintf(again, sizeof again, "step-%09" PRId64, step);
-    if (step < 0 || strcmp(name, again)) /* not a name that Weft writes */
+    if (step < 0 || strcmp(name, again)) /* skip names that Weft does not write */
         return WEFT_OK;
     int64_t *list = realloc(s->list, ((size_t)s->count + 1) * sizeof *list);
     if (!list)
-        return FAIL(WEFT_NOMEM, "not enough memory for a list of checkpoints");
+        return FAIL(WEFT_NOMEM, "not enough memory to list the checkpoints");
     list[s->count++] = step;
     s->list = list;
     return WEFT_OK;
@@ -145,7 +145,7 @@ enum weft_status weft_ckpt_begin(const char *run, int64_t step, char *path, size
     return WEFT_OK;
 }
 
-/* Removes list[first], list[first + 1], ... */
+/* Removes the checkpoints list[first], list[first + 1], ... */
 static enum weft_status remove_steps(const char *run, const struct steps *s, int first)
 {
     char from[ROOM], to[ROOM];
@@ -178,8 +178,8 @@ enum weft_status weft_ckpt_prune(const char *run, int64_t step, int keep)
     return status;
 }
 
-/* Renames the new folder to its final name. If a run was reset to an earlier step, a folder of the same step may exist.
- * Then the two are exchanged atomically, so that the checkpoint is never missing. */
+/* Renames the new folder to its final name. If a run was reset to an earlier step, a folder for the same step may
+ * already exist; the two are then exchanged atomically, so that the checkpoint is never missing. */
 static enum weft_status publish(const char *from, const char *to, bool *exchanged)
 {
     *exchanged = false;
@@ -191,7 +191,7 @@ static enum weft_status publish(const char *from, const char *to, bool *exchange
             return WEFT_OK;
     }
     return FAIL(WEFT_IO, "%s cannot be renamed to %s: %s%s", from, to, strerror(errno),
-                *exchanged ? "; it exists already: remove it, or save to another folder" : "");
+                *exchanged ? "; it already exists: remove it or save to a different folder" : "");
 }
 
 enum weft_status weft_ckpt_commit(const char *run, int64_t step, int keep)
@@ -228,7 +228,7 @@ enum weft_status weft_ckpt_steps(const char *run, int64_t **list, int *count)
     return status;
 }
 
-/* Finds whether the checkpoint is intact. A damaged one is reported but is not an error. */
+/* Checks whether the checkpoint is intact. A damaged checkpoint is reported, but is not an error. */
 static enum weft_status accept(const char *path, enum weft_status (*verify)(const char *path, void *context),
                                void *context, bool *good)
 {
@@ -237,7 +237,7 @@ static enum weft_status accept(const char *path, enum weft_status (*verify)(cons
     if (status == WEFT_NOMEM)
         return status;
     if (!*good) {
-        size_t length = strlen(path); /* a note's key is short, and folders differ at the end of their paths */
+        size_t length = strlen(path); /* a note's key is short, and the paths of folders differ only at the end */
         weft_note_once(path + weft_max(0, (int64_t)length - 40), "skipping the damaged checkpoint %s: %s", path,
                        weft_error());
         weft_error_clear();

@@ -16,10 +16,10 @@ struct weft_safetensors {
     char *path;
     const unsigned char *map;
     size_t bytes;
-    bool thawed;    /* the map is writable */
+    bool thawed;    /* whether the map is writable */
     json_t *header; /* owns the names and the metadata */
     const json_t *metadata;
-    bool sums;                  /* the file has checksums: one for the metadata and one per tensor */
+    bool sums;                  /* whether the file has checksums: one for the metadata and one per tensor */
     struct weft_entry *entries; /* sorted by name */
     int count;
 };
@@ -59,7 +59,7 @@ static enum weft_status read_shape(const char *path, const json_t *shape, struct
         const json_t *dim = json_array_get(shape, i);
         e->dim[i] = json_integer_value(dim);
         if (!json_is_integer(dim) || e->dim[i] < 0)
-            return FAIL(WEFT_FORMAT, "%s: dimension %zu of %s is not a size", path, i, e->name);
+            return FAIL(WEFT_FORMAT, "%s: dimension %zu of %s is not a valid size", path, i, e->name);
         if (weft_size_mul(e->bytes, (size_t)e->dim[i], &e->bytes) != WEFT_OK)
             return FAIL(WEFT_FORMAT, "%s: %s is too large to address", path, e->name);
     }
@@ -81,7 +81,7 @@ static enum weft_status read_entry(const struct weft_safetensors *f, size_t data
                end = json_integer_value(json_array_get(offsets, 1));
     if (begin < 0 || end < begin || (size_t)end > f->bytes - data || (size_t)(end - begin) != e->bytes)
         return FAIL(WEFT_FORMAT,
-                    "%s: %s has %zu bytes by its shape, but its data_offsets are %" JSON_INTEGER_FORMAT
+                    "%s: %s has %zu bytes according to its shape, but its data_offsets are %" JSON_INTEGER_FORMAT
                     " and %" JSON_INTEGER_FORMAT " of %zu: the file may be truncated",
                     f->path, name, e->bytes, begin, end, f->bytes - data);
     e->data = f->map + data + begin;
@@ -93,7 +93,7 @@ static int by_offset(const void *a, const void *b)
     const struct weft_entry *x = a, *y = b;
     if (x->data != y->data)
         return (const char *)x->data < (const char *)y->data ? -1 : 1;
-    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty ones first */
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes); /* empty tensors come first */
 }
 
 static int by_name(const void *a, const void *b)
@@ -101,7 +101,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct weft_entry *)a)->name, ((const struct weft_entry *)b)->name);
 }
 
-/* The format requires that every byte belongs to exactly one tensor. This detects overlaps and truncation. */
+/* The format requires every byte to belong to exactly one tensor. Checking this detects overlaps and truncation. */
 static enum weft_status check_offsets(struct weft_safetensors *f, size_t data)
 {
     const unsigned char *next = f->map + data;
@@ -126,7 +126,7 @@ static enum weft_status read_metadata(struct weft_safetensors *f, json_t *metada
         if (!json_is_string(value))
             return FAIL(WEFT_FORMAT, "%s: a value in __metadata__ is not a string", f->path);
         f->sums |= strncmp(name, WEFT_SAFETENSORS_SUM, strlen(WEFT_SAFETENSORS_SUM)) ==
-                   0; /* any of them suffices, because one name may be damaged */
+                   0; /* one key with this prefix suffices, because other keys may be damaged */
     }
     f->metadata = metadata;
     const char *sum = weft_safetensors_metadata(f, WEFT_SAFETENSORS_SUM);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * safetensors_format.c - converts tensor types and checksums to and from their text in safetensors files.
+ * safetensors_format.c - converts tensor types and checksums to and from the text stored in safetensors files.
  */
 #include "ckpt/safetensors_format.h"
 

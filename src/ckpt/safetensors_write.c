@@ -55,7 +55,7 @@ static enum weft_status describe_entry(json_t *header, const struct weft_entry *
     return WEFT_OK;
 }
 
-/* Visits the entries in file order: wide elements first, so that all are aligned. */
+/* Visits the entries in file order: wide elements come first, so that all are aligned. */
 typedef enum weft_status entry_fn(void *context, const struct weft_entry *e);
 static enum weft_status each_entry(const struct weft_entry *entries, int count, entry_fn *visit, void *context)
 {
@@ -93,7 +93,7 @@ static enum weft_status fill_header(json_t *header, const struct weft_entry *ent
     return WEFT_OK;
 }
 
-/* Alignment of the values in the file, so that kernels can read them in place. */
+/* Alignment of the values in the file in bytes, so that kernels can read them in place. */
 enum { DATA_ALIGN = 64 };
 
 static enum weft_status add_header(struct weft_file *f, const char *text)

@@ -25,7 +25,7 @@ struct args {
 #define SETTINGS WEFT_ARG_STUDY_SETTING, offsetof(struct args, common.settings)
 static const struct weft_arg table[] = {
     {"config", 'c', "FILE", WEFT_ARG_FILE, offsetof(struct args, config),
-     .help = "Read the study from this file, in Kconfig's format, such as those in configs/",
+     .help = "Read the study from this file in Kconfig's format, for example one of those in configs/",
      .missing = "no study given: pass --config=FILE, for example --config=configs/recall-quick"},
     {"out", 'o', "DIR", WEFT_ARG_FOLDER, offsetof(struct args, out),
      .help = "Write the study to this folder (default: studies/NAME)"},
@@ -47,12 +47,13 @@ static const struct weft_arg table[] = {
     {"launch", 0, "COMMAND", WEFT_ARG_TEXT, offsetof(struct args, launch),
      .help = "Start every run with this command, such as 'srun -N1 -n1 --exclusive'; slots=N sets how many run "
              "concurrently"},
-    {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run), .help = "Run only run N, as the array job does",
-     .initial = "-1", .max = INFINITY},
+    {"run", 0, "N", WEFT_ARG_INT, offsetof(struct args, run),
+     .help = "Train only run N, as a task of the array job does", .initial = "-1", .max = INFINITY},
     {"watch", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, watch),
      .help = "Update the report after every run; its page reloads itself"},
     {"unsafe", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.unsafe),
-     .help = "Train even if a gate, the simulated studies or the first samples fail; the report mentions it"},
+     .help =
+         "Train even if a gate, a simulated study or the comparison of first samples fails; the report mentions it"},
     {"long", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, plan.endless),
      .help = "Run even if the study would take more than a day"},
     {0},
@@ -60,15 +61,15 @@ static const struct weft_arg table[] = {
 
 /* ---- running */
 
-/* Adds up the estimated seconds of all runs, or of run `only` if it is not -1, and of their finished part. A single run
- * has no estimate: its steps are used instead. */
+/* Adds up the estimated seconds of all runs, or of run `only` if it is not -1, and the seconds of the part that is
+ * finished. A single run has no estimate, so its steps are counted instead. */
 static void add_up(const struct weft_queue *q, int64_t only, double *done, double *all)
 {
     *done = *all = 0;
     for (int64_t i = weft_max(0, only); i < (only < 0 ? q->count : only + 1); i++) {
         const struct weft_job *job = &q->job[i];
         const struct weft_arm *arm = &q->study->arm[job->run.arm];
-        double steps = (double)arm->recipe.steps + 1; /* scoring follows the last */
+        double steps = (double)arm->recipe.steps + 1; /* plus one for the final scoring */
         double seconds = arm->seconds > 0 ? arm->seconds : steps;
         double share = job->state == WEFT_RUNNING ? (double)job->step / steps
                                                   : job->state == WEFT_DONE || job->state == WEFT_FAILED;
@@ -125,12 +126,12 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-/* A study of a ladder is one of its rungs. */
+/* One rung of a ladder; a study without a ladder has only one. */
 struct rung {
     const struct args *a;
     const struct weft_study *study;
     const char *folder;
-    const char *const *words; /* the command that runs it again */
+    const char *const *words; /* the command that runs this rung again */
     const char *const *again; /* the command as given: the same, or the command of the whole ladder */
     int slots, threads;
     bool only;                       /* there are no other rungs */
@@ -173,7 +174,7 @@ static enum weft_status check_failures(const struct weft_queue *q)
         return WEFT_OK;
     return FAIL(WEFT_CHECK,
                 "%lld of %lld runs failed; the first is arm %s, seed %lld: %s. Run the same command to retry them; the "
-                "full output of this run is in %s/%s",
+                "full output of that run is in %s/%s",
                 (long long)weft_queue_count(q, WEFT_FAILED), (long long)q->count, q->study->arm[first->run.arm].name,
                 (long long)first->run.seed, first->message, q->folder, first->run.folder);
 }
@@ -193,7 +194,7 @@ static enum weft_status check_stopped(const struct rung *g, const struct weft_qu
     return WEFT_STOPPED;
 }
 
-/* Saves the plan once this process has locked the folder; a single run uses the saved plan of the whole study. */
+/* The plan is saved once this process has locked the folder; a single run uses the saved plan of the whole study. */
 static enum weft_status run_queue(const struct rung *g, struct weft_queue *q)
 {
     bool all_runs = g->a->run < 0, reports = all_runs && !weft_gates_skipped();
@@ -280,7 +281,7 @@ static enum weft_status write_job(const struct rung *g)
     return WEFT_OK;
 }
 
-/* Everything of one command. */
+/* The state of one command. */
 struct work {
     struct weft_study_ladder ladder;
     struct weft_estimate estimate[WEFT_MAX_RUNGS];
@@ -289,7 +290,7 @@ struct work {
     struct weft_rungs rungs;
 };
 
-/* A launcher sets the threads of its runs, unless --threads does. */
+/* A launcher sets the number of threads of its runs, unless --threads is given. */
 static int launch_threads(const struct args *a, int here)
 {
     return a->launch && !a->slurm ? (int)a->common.threads : here;
@@ -309,7 +310,7 @@ static enum weft_status do_rung(const struct args *a, struct work *w, int i)
                      .only = w->ladder.count == 1};
     if (!g.only)
         weft_say(stderr, "rung %d of %d\n", i + 1, w->ladder.count);
-    TRY(weft_study_copy_path(s->name, g.folder, own->copy)); /* the config itself may be replaced, as .config is */
+    TRY(weft_study_copy_path(s->name, g.folder, own->copy)); /* to rerun it, even if the config is replaced */
     TRY(make_command(a, own->copy, g.folder, &w->ladder.rung[i].settings, own));
     TRY(weft_planning_check(&a->plan, s, g.folder, &g.simulated));
     if (a->plan.dry_run)
@@ -326,7 +327,7 @@ static enum weft_status conclude(const struct args *a, struct work *w)
     return WEFT_OK;
 }
 
-/* Runs one run of a study, as a task of an array job. */
+/* Trains one run of a study, as a task of an array job. */
 static enum weft_status run_single(const struct args *a, struct work *w)
 {
     if (w->ladder.count > 1)
@@ -361,7 +362,8 @@ static enum weft_status run_all(const struct args *a, struct work *w)
     return w->ladder.count > 1 && !a->slurm ? conclude(a, w) : WEFT_OK;
 }
 
-/* Sets how many runs a launcher is given concurrently: slots or, if the study does not set it, its number of nodes. */
+/* Sets the number of runs that are launched concurrently: slots or, if the study does not set slots, the number of
+ * Slurm nodes. */
 static enum weft_status choose_places(struct weft_study_ladder *l)
 {
     const char *nodes = getenv("SLURM_JOB_NUM_NODES");
@@ -413,10 +415,10 @@ const struct weft_cmd weft_cmd_ablate = {
     .summary = "run a study: check, train and compare arms x learning rates x seeds",
     .doc = "Runs a study: its arms, each with the same learning rates and seeds, every run in its own process. First "
            "it prints the estimated time, runs simulated studies (once for each program), compares the first samples "
-           "of all arms, checks every arm's gates, and prints the cost of each arm. With a ladder it does so at every "
-           "size, and reports whether a gain survives scale.",
+           "of all arms, checks every arm's gates, and prints the cost of each arm. With a ladder, it does all this at "
+           "every size, and reports whether a gain survives scale.",
     .notes = "The same command continues a study that was interrupted, at any moment and for any reason. Finished runs "
-             "are not repeated. With --launch, runs are started on different hosts, and restarted when these fail. On "
+             "are not repeated. With --launch, runs are started on different hosts, and restarted if a host fails. On "
              "SIGINT and SIGTERM the runs save and end. See docs/studies.md.",
     .args = table,
     .takes = WEFT_TAKES_STUDY_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

@@ -83,7 +83,7 @@ static enum weft_status repeat(const struct args *a, struct weft_audit *audit, s
     return status;
 }
 
-/* A run that is not reproduced is reported, and the others are still audited. */
+/* Audits one run. A failure is reported and does not stop the audit of the other runs. */
 static enum weft_status audit_run(const struct args *a, const char *folder, struct total *total)
 {
     struct weft_audit audit = {0};
@@ -132,7 +132,7 @@ static enum weft_status audit_gates(const struct args *a, const struct weft_resu
     return WEFT_OK;
 }
 
-/* The plan, the costs of its arms and the ledger are compared when they are read. */
+/* The plan, the costs of its arms and the ledger are verified when they are read. */
 static enum weft_status audit_study(const struct args *a, struct total *total)
 {
     struct weft_results r;
@@ -175,16 +175,17 @@ static bool has(const char *folder, const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* A folder that is neither is wrong usage, not a run that fails its audit. */
+/* A folder that is neither a run nor a study is a usage error, not a failed audit. */
 static enum weft_status check_folder(const char *folder)
 {
     if (access(folder, F_OK))
         return FAIL(WEFT_INVALID, "there is no folder %s", folder);
     TRY(weft_folder_is_plain(folder));
     if (!has(folder, "study.json") && !has(folder, "config.json") && !has(folder, "log.jsonl"))
-        return FAIL(WEFT_INVALID,
-                    "%s is neither the folder of a study nor of a run: it has no study.json, config.json or log.jsonl",
-                    folder);
+        return FAIL(
+            WEFT_INVALID,
+            "%s is neither the folder of a study nor that of a run: it has no study.json, config.json or log.jsonl",
+            folder);
     return WEFT_OK;
 }
 

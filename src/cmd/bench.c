@@ -26,7 +26,7 @@ struct args {
     const char *lengths;
     int64_t batch;
     bool profile, f32;
-    bool silent; /* a different rank prints */
+    bool silent; /* a different rank prints the result */
 };
 
 static const struct weft_arg table[] = {
@@ -35,10 +35,10 @@ static const struct weft_arg table[] = {
     {"preset", 'p', "MODEL", WEFT_ARG_FILE, offsetof(struct args, common.model), .help = "Measure this model",
      .choice_at = weft_preset_name_at, .only = "attention train variants decode", .initial = "gpt2-mini"},
     {"batch", 'b', "N", WEFT_ARG_INT, offsetof(struct args, batch),
-     .help = "Decode N sequences at a time, at the model's context", .only = "decode", .initial = "1", .min = 1,
+     .help = "Decode N sequences at a time, at the model's full context", .only = "decode", .initial = "1", .min = 1,
      .max = 4096},
     {"length", 'l', "T,T,...", WEFT_ARG_TEXT, offsetof(struct args, lengths),
-     .help = "Number of tokens per sequence, or a list of them; two sequences up to 1024 tokens, one above",
+     .help = "Number of tokens per sequence, or a list of numbers; two sequences are used up to 1024 tokens, one above",
      .only = "attention", .initial = "1024"},
     {"route", 'r', "MODE", WEFT_ARG_CHOICE, offsetof(struct args, route),
      .help = "Also gather rows with this route, 8 rows for topk", .only = "attention", .choices = routes},
@@ -188,7 +188,7 @@ static void add_prefixed(struct weft_result *result, const char *prefix, const c
     weft_result_real(result, text, value);
 }
 
-/* Measures all variants, among which the time is divided, or the named one. */
+/* Measures the named variant, or all variants, which share the time. */
 static enum weft_status bench_variants(struct args *a, struct weft_result *result)
 {
     const char *name;
@@ -291,14 +291,15 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_bench = {
     .name = "bench",
     .summary = "measure speed against bare matmuls",
-    .doc = "Measures speed against bare matmuls with the same threads in the same run. The yardstick is oneDNN's "
-           "fastest formulation of each matmul if weft was built with oneDNN (make ONEDNN=yes), otherwise Weft's own "
-           "GEMM kernel.",
+    .doc =
+        "Measures speed against bare matmuls with the same threads in the same run. The yardstick is oneDNN's fastest "
+        "formulation of each matmul if weft was built with oneDNN (make ONEDNN=yes), otherwise Weft's own GEMM kernel.",
     .notes =
         "engine: the three training matmuls through the graph; ratio = bare time / our time. Needs oneDNN.\n"
-        "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate over that of a bare "
-        "matmul. With settings such as geom=w2 or attn=latent, it measures the attention of a block of the preset "
-        "instead, including norm and projections; time, FLOPs and memory are relative to geom=dot and attn=full.\n"
+        "attention: forward and backward, 12 heads of 64, causal; share_of_product = its FLOP rate divided by that of "
+        "a bare matmul. With settings such as geom=w2 or attn=latent, it measures the attention of a block of the "
+        "preset instead, including norm and projections; time, FLOPs and memory are relative to geom=dot and "
+        "attn=full.\n"
         "train: forward and backward of a model on random tokens; ratio_bare = step time / time of its bare matmuls.\n"
         "decode: one token of every sequence at full context; ratio_bandwidth = time to read packed weights and cache "
         "once, at the read bandwidth measured in the same run / time of a step.\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * check - runs every op of the registry through the harness on this machine, or compares the bits of trained models
- * with recorded hashes that hold on every machine.
+ * check - runs every op of the registry through the harness on this machine, or trains small models and compares their
+ * hashes with recorded ones, which are the same on every machine.
  */
 #include "check/check.h"
 #include "base/json.h"
@@ -25,7 +25,8 @@ static const struct weft_arg table[] = {
     {"op", 'o', "NAME", WEFT_ARG_TEXT, offsetof(struct args, op), .help = "Check only this op and list its cases",
      .choice_at = op_at},
     {"hashes", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, hashes),
-     .help = "Instead train small models and compare their bits with the recorded hashes, which hold on every machine"},
+     .help = "Instead train small models and compare their hashes with the recorded ones, which are the same on every "
+             "machine"},
     {"model", 'm', "NAME", WEFT_ARG_TEXT, offsetof(struct args, model),
      .help = "With --hashes: train only models of this preset", .choice_at = weft_preset_name_at},
     {"pairs", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, pairs),
@@ -95,7 +96,8 @@ static void add_hash(void *context, const struct weft_hashes_case *c)
         printf("%-7s %-4s %s%s%s\n        %s\n", c->wanted ? verdict : "", c->dtype, c->model,
                *c->model && *c->settings ? " " : "", c->settings, c->hash);
     if (!same)
-        weft_say(stderr, "weft check: %s %s %s: %s, and not %s\n", c->model, c->settings, c->dtype, c->hash, c->wanted);
+        weft_say(stderr, "weft check: %s %s %s: the hash is %s, not %s\n", c->model, c->settings, c->dtype, c->hash,
+                 c->wanted);
 }
 
 static enum weft_status run_hashes(const struct args *a)
@@ -128,7 +130,7 @@ static enum weft_status run(void *args)
 {
     const struct args *a = args;
     if (a->op && a->hashes)
-        return FAIL(WEFT_INVALID, "--op has no hashes: --hashes trains whole models");
+        return FAIL(WEFT_INVALID, "--op and --hashes are mutually exclusive: --hashes trains whole models");
     if ((a->model || a->pairs) && !a->hashes)
         return FAIL(WEFT_INVALID, "%s needs --hashes", a->model ? "--model" : "--pairs");
     if (a->model && a->pairs)
@@ -160,11 +162,11 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_check = {
     .name = "check",
     .summary = "check every op on this machine",
-    .doc = "Checks every op against its reference in double precision, its derivative against finite differences, and "
-           "its bits between thread counts, row counts and memory layouts. --verbose lists every case. With --hashes "
-           "it trains small models for 20 steps and compares hashes of their losses and weights with those that "
-           "every machine must reproduce.",
-    .notes = "Errors are multiples of the tolerance: above 1, a case fails.",
+    .doc = "Checks every op against its reference in double precision and its derivative against finite differences, "
+           "and checks that its results are bit-identical for different thread counts, row counts and memory layouts. "
+           "--verbose lists every case. With --hashes it trains small models for 20 steps and compares hashes of their "
+           "losses and weights with those that every machine must reproduce.",
+    .notes = "Errors are given as multiples of the tolerance: a case with an error above 1 fails.",
     .args = table,
     .takes = WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -8,8 +8,8 @@
  *    `run`, and releases them.
  *  - Results go to stdout, everything else to stderr, through weft_say or weft_line if it quotes files or arguments. If
  *    a command does not return WEFT_OK, main prints weft_error() and exits with 1. Wrong usage exits with 2. A command
- *    that was stopped and can be continued prints how, returns WEFT_STOPPED and exits with 3. A rank that has lost a
- *    rank exits with 4.
+ *    that was stopped and can be continued prints how to continue it, returns WEFT_STOPPED and exits with 3. A rank
+ *    that has lost another rank exits with 4.
  */
 #ifndef WEFT_CMD_H
 #define WEFT_CMD_H
@@ -34,7 +34,7 @@ struct weft_cmd {
     const char *notes;   /* text after the options there; may be NULL */
     const struct weft_arg *args;
     unsigned takes; /* shared options: WEFT_TAKES_... */
-    /* Checks what the rows cannot express; may be NULL. A failure is wrong usage. */
+    /* Checks conditions that the rows cannot express; may be NULL. A failure is a usage error. */
     enum weft_status (*check)(const void *args);
     size_t args_bytes;
     enum weft_status (*run)(void *args);
@@ -45,8 +45,8 @@ struct weft_cmd {
 #undef CMD
 
 struct sigaction;
-/* Catches a signal unless it was ignored from the start, as SIGINT is in a shell's background jobs and SIGHUP by nohup
- * (common.c). */
+/* Catches a signal unless it was ignored from the start, as SIGINT is in a shell's background jobs and SIGHUP is under
+ * nohup (common.c). */
 void weft_signal_catch(int signal, const struct sigaction *action);
 
 /* Returns command i in the order of cmds.def; NULL past the last (registry.c). */
@@ -72,10 +72,10 @@ struct weft_common {
  * settings are an error. */
 enum weft_status weft_common_init(struct weft_common *c);
 void weft_common_release(struct weft_common *c);
-/* Returns the name of preset i, as a choice of a MODEL; NULL past the last. */
+/* Returns the name of preset i, for use as a choice of MODEL; NULL past the last. */
 const char *weft_preset_name_at(int i);
 bool weft_is_folder(const char *path);
-/* Returns whether MODEL is a folder: a preset of the same name takes precedence. */
+/* Returns whether MODEL is a folder. A preset with the same name takes precedence. */
 bool weft_model_is_folder(const char *model);
 enum weft_status weft_model_check_folder(const char *model); /* fails if it is not */
 
@@ -88,20 +88,20 @@ bool weft_tokenizer_find(const char *folder, char path[4200]);
 extern const char *const weft_tokenizer_choices[];
 struct weft_tokenizer;
 enum weft_status weft_tokenizer_open(const char *named, const char *folder, int64_t vocab, struct weft_tokenizer **t);
-/* Returns an error for a folder that has a config.json, so that no model or run is overwritten. */
+/* Fails if the folder already has a config.json, so that no model or run is overwritten. */
 enum weft_status weft_folder_check_new(const char *folder);
 /* Writes the folder's config.json. */
 enum weft_status weft_config_save(const struct weft_settings *settings, const char *folder);
 
-/* How the weights of a different model fit: weft_fits_add is the weft_fit_fn of weft_nn_adopt. */
+/* Counts and names of weights by how they fit a different model. weft_fits_add is the weft_fit_fn of weft_nn_adopt. */
 struct weft_fits {
     int count[WEFT_FIT_LEFT + 1];
-    char names[WEFT_FIT_LEFT + 1][600]; /* the first ones */
+    char names[WEFT_FIT_LEFT + 1][600]; /* as many names as there is room for */
 };
 void weft_fits_add(void *fits, const char *name, enum weft_fit fit);
 void weft_fits_print(const struct weft_fits *fits, FILE *to);
 
-/* Adds the scores on held-out samples, and the best that the task allows, as entries of a result. */
+/* Adds the scores on held-out samples, and the best possible scores of the task, as entries of a result. */
 struct weft_result;
 void weft_scores_add(struct weft_result *r, const struct weft_scores *scores, const struct weft_spec *spec,
                      const struct weft_recipe *recipe);

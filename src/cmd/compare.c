@@ -54,9 +54,10 @@ static void print_noise(const struct weft_test_noise *t)
 {
     const struct weft_item_noise *n = &t->difference;
     if (n->items)
-        printf("\nnoise of the test items only (%lld %s, paired), not of seeds: B - A is %+.3g nats, 95 %% interval "
-               "[%+.3g, %+.3g]\n",
-               (long long)n->items, t->kind, n->mean, n->interval.low, n->interval.high);
+        printf(
+            "\nnoise from the test items only (%lld %s, paired), not from seeds: B - A is %+.3g nats, 95 %% interval "
+            "[%+.3g, %+.3g]\n",
+            (long long)n->items, t->kind, n->mean, n->interval.low, n->interval.high);
     if (t->note)
         printf("\n%s%s\n", t->warning ? "NOTE: " : "", t->note);
 }
@@ -84,7 +85,8 @@ static void print_text(const struct weft_results *r, bool by_val)
     if (by_val)
         printf("\nnot all runs were scored on test, so losses are validation losses\n");
     if (!r->not_comparable && r->arm[0].found.seeds == 1 && r->arm[1].found.seeds == 1)
-        printf("\none seed does not show the noise: with a different seed, the difference may reverse\n");
+        printf("\none seed does not show the variation between seeds: with a different seed, the difference may "
+               "reverse\n");
 }
 
 static enum weft_status print(const struct args *a, const struct weft_results *r, bool by_val)
@@ -114,7 +116,7 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_compare = {
     .name = "compare",
-    .summary = "compare two runs, or two arms of several seeds",
+    .summary = "compare two runs, or two arms with several seeds",
     .doc =
         "Compares B with A. Each is the folder of a run, or a folder that contains runs of one arm with several seeds, "
         "such as a study's runs/ARM; these are compared seed by seed. With --json, names are A.key and B.key.",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * config - prints the arms of a study's config, or one arm as a config file for further commands, and checks that
+ * config - prints the arms of a study's config, or one arm as a config file for use by other commands, and checks that
  * Kconfig kept the settings of a defconfig.
  */
 #include "cmd/cmd.h"
@@ -64,7 +64,7 @@ const struct weft_cmd weft_cmd_config = {
     .name = "config",
     .summary = "print what a study's config means",
     .doc = "Reads the config of a study, in Kconfig's format: a defconfig, as in configs/, or a .config. Prints its "
-           "arms, or an error with the number of the wrong line.",
+           "arms, or an error with the number of the invalid line.",
     .args = table,
     .takes = WEFT_TAKES_STUDY_SET,
     .args_bytes = sizeof(struct args),

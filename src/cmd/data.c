@@ -58,7 +58,7 @@ static enum weft_status check(const void *args)
     const struct args *a = args;
     if (a->val_share == 1)
         return FAIL(WEFT_INVALID, "--val 1 leaves nothing to train on: pass a fraction below 1");
-    for (int i = 0; !a->field && i < a->inputs.count; i++) /* JSONL would be taken for plain text */
+    for (int i = 0; !a->field && i < a->inputs.count; i++) /* otherwise JSONL would be read as plain text */
         if (weft_ends_in(a->inputs.item[i], ".jsonl") || weft_ends_in(a->inputs.item[i], ".jsonl.zst"))
             return FAIL(WEFT_INVALID, "%s is JSONL: name the field that contains the text, as in --field text",
                         a->inputs.item[i]);
@@ -245,8 +245,8 @@ const struct weft_cmd weft_cmd_data = {
     .name = "data",
     .summary = "prepare and inspect token files",
     .doc = "prepare converts texts to token files, info prints what token files contain, and index writes the hash "
-           "tree of every token file to FILE.tree, with which runs check the data that they read. prepare also "
-           "writes hash trees; for files from elsewhere without them, the first run does.",
+           "tree of every token file to FILE.tree. Runs check the data that they read against these trees. prepare "
+           "also writes hash trees; for other files without a tree, the first run writes it.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_JSON,

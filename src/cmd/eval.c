@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * eval - scores a trained model: on the held-out samples of its own task, on text (loss, perplexity and bits per byte),
- * or on items (the fraction of right answers).
+ * or on items (the fraction of correct answers).
  */
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -40,7 +40,7 @@ static const struct weft_arg table[] = {
     {"by-position", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, by_position),
      .help = "For text: also print the loss by position in the window, in ranges that double in length"},
     {"items", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, items),
-     .help = "Write the model's cost of every item, for --against"},
+     .help = "Write the cost of every item to FILE, for --against"},
     {"against", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, against),
      .help = "Print the difference, paired by item, from the model whose --items wrote this file"},
     {0},
@@ -105,12 +105,12 @@ static enum weft_status load(const struct weft_settings *settings, struct weft_n
     TRY(weft_nn_load_at(model, folder, weft_fits_add, &fits));
     if (!fits.count[WEFT_FIT_EXTENDED])
         return weft_state_verify(folder, &model->params);
-    weft_note_once("extended", "%s: resized to a context of %lld tokens, which the model was not trained with",
+    weft_note_once("extended", "%s: resized to a context of %lld tokens, for which the model was not trained",
                    fits.names[WEFT_FIT_EXTENDED], (long long)model->spec->context);
     return WEFT_OK;
 }
 
-/* Sets `folder` to the folder of the weights; empty: none. */
+/* Opens the model and sets `folder` to the folder of its weights; empty: no weights. */
 static enum weft_status open_model(struct args *a, char *folder, size_t room, struct weft_nn **model)
 {
     struct weft_common *c = &a->common;
@@ -128,7 +128,7 @@ static enum weft_status open_model(struct args *a, char *folder, size_t room, st
     return WEFT_OK;
 }
 
-/* If the tokenizers of token files and model are both known, they must be the same. */
+/* Fails if the tokenizers of the token files and of the model are both known but differ. */
 static enum weft_status open_shards(const struct args *a, const char *folder, struct weft_shards **s)
 {
     char path[4200], hex[65];
@@ -145,7 +145,7 @@ static enum weft_status open_shards(const struct args *a, const char *folder, st
 
 enum kind { SHARDS, TEXT, ITEMS };
 
-/* An option without effect is an error. */
+/* An option that has no effect is an error. */
 static enum weft_status check_kind(const struct args *a, enum kind kind)
 {
     if (kind == SHARDS && a->tokenizer)
@@ -395,10 +395,10 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_eval = {
     .name = "eval",
     .summary = "score a trained model on its task, text or items",
-    .doc = "Scores MODEL: the folder of a run, of which the newest valid checkpoint is used, or of a checkpoint. A "
-           "preset or a config file is scored with its initial, untrained weights.",
+    .doc = "Scores MODEL, which is the folder of a checkpoint or of a run; for a run, the newest valid checkpoint is "
+           "used. A preset or a config file is scored with its initial, untrained weights.",
     .notes = "Without --data the model is scored on its own task, as at the end of training: on the samples held out "
-             "for validation and for the test. Text is scored in consecutive windows as long as the context: every "
+             "for validation and testing. Text is scored in consecutive windows as long as the context: every "
              "token except the very first is scored once, given the preceding tokens of its window. JSONL is "
              "recognised by its first bytes: {query, choices, gold}, or BLiMP's {sentence_good, sentence_bad}. A "
              "choice follows its query and a space; accuracy selects the choice with the highest likelihood, "

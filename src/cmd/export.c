@@ -87,13 +87,13 @@ static const struct weft_arg table[] = {
      .help = "Write hf: a Hugging Face folder; onnx: a folder with model.onnx; gguf: a file for llama.cpp",
      .missing = "no format given: pass --format hf, onnx or gguf"},
     {"out", 'o', "PATH", WEFT_ARG_FILE, offsetof(struct args, out),
-     .help = "Write to this new folder or, with gguf, new file", .missing = "no output given: pass --out PATH"},
+     .help = "Write to this new folder or, with gguf, to this new file", .missing = "no output given: pass --out PATH"},
     {"type", 't', "TYPE", WEFT_ARG_CHOICE, offsetof(struct args, type), .choices = weft_gguf_weight_names,
      .help = "Store matrices in gguf in this type (default: f32)"},
     {"check", 'c', NULL, WEFT_ARG_FLAG, offsetof(struct args, check),
      .help = "Fail if the program that reads the format is missing; if it is installed, logits are always compared"},
     {"no-check", 0, NULL, WEFT_ARG_FLAG, offsetof(struct args, unchecked),
-     .help = "Do not compare logits with the program that reads the format"},
+     .help = "Do not compare the logits with those of the program that reads the format"},
     {0},
 };
 
@@ -101,7 +101,7 @@ static enum weft_status check_args(const void *args)
 {
     const struct args *a = args;
     if (a->check && a->unchecked)
-        return FAIL(WEFT_INVALID, "--check and --no-check exclude each other");
+        return FAIL(WEFT_INVALID, "--check and --no-check are mutually exclusive");
     if (a->check && a->type > WEFT_GGUF_WEIGHT_F32)
         return FAIL(WEFT_INVALID,
                     "--check works only with --type f32, because it compares with the model's own weights");
@@ -119,7 +119,8 @@ static enum weft_status check_out(const struct args *a)
 
 /* ---- the check */
 
-/* Renames an export that the other program computes differently, so that it does not have the requested name. */
+/* Renames an export if the other program computes different logits, so that no export with the requested name is
+ * wrong. */
 static void set_aside(const struct args *a)
 {
     char failed[4200];
@@ -148,7 +149,7 @@ static enum weft_status judge(const struct args *a, const struct weft_parity *p)
     return WEFT_OK;
 }
 
-/* Compares in f32, the dtype of the other programs. */
+/* Compares logits in f32, the dtype that the other programs use. */
 static enum weft_status compare(const struct args *a, struct weft_nn *model, const char *folder, struct weft_parity *p)
 {
     TRY(weft_weights_open(model, folder));
@@ -206,7 +207,7 @@ static enum weft_status print(const struct args *a, const struct written *w)
     return weft_result_finish(r, stdout, a->common.json);
 }
 
-/* Returns whether the export is checked: quantised weights have different logits. */
+/* Returns whether the export is checked. Quantised exports are not, because their logits differ. */
 static bool is_checked(const struct args *a)
 {
     if (a->type > WEFT_GGUF_WEIGHT_F32)
@@ -238,13 +239,12 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_export = {
     .name = "export",
     .summary = "write a model in the format of a different program",
-    .doc =
-        "Writes a trained model in the format of a different program. hf: a folder for transformers and programs that "
-        "read the same files: config.json, model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 and "
-        "Qwen3 are exported under these names and need no code of Weft. Any other model comes with code for exactly "
-        "this model, in plain PyTorch (modeling_weft.py), which transformers loads with trust_remote_code=True. "
-        "onnx: any model as a graph of standard operators with a cache, for ONNX Runtime and others. gguf: a file "
-        "for llama.cpp, with matrices in the type set by --type; only these four families.",
+    .doc = "Writes a trained model in the format of a different program. hf: a folder for transformers and programs "
+           "that read the same files: config.json, model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 "
+           "and Qwen3 are exported under these names and need no Weft code. Any other model comes with code for "
+           "exactly this model, in plain PyTorch (modeling_weft.py), which transformers loads with "
+           "trust_remote_code=True. onnx: any model as a graph of standard operators with a cache, for ONNX Runtime "
+           "and others. gguf: a file for llama.cpp, with matrices in the type set by --type; only these four families.",
     .args = table,
     .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_JSON,
     .check = check_args,

@@ -28,7 +28,7 @@ struct args {
 
 #define AT(field) offsetof(struct args, field)
 static const struct weft_arg table[] = {
-    {"prompt", 'p', "TEXT", WEFT_ARG_TEXT, AT(prompt), .help = "Continue TEXT (default: the standard input)"},
+    {"prompt", 'p', "TEXT", WEFT_ARG_TEXT, AT(prompt), .help = "Continue TEXT (default: standard input)"},
     {"prompts", 'f', "FILE", WEFT_ARG_FILE, AT(prompts), .help = "Continue every line of FILE"},
     {"tokens", 'n', "N", WEFT_ARG_INT, AT(n), .help = "Generate at most N tokens per prompt", .initial = "128",
      .min = 1, .max = 1e9},
@@ -63,7 +63,7 @@ static const struct weft_arg table[] = {
     {0},
 };
 
-/* ---- what the command works with */
+/* ---- state of the command */
 
 struct work {
     const struct args *a;
@@ -113,7 +113,7 @@ static enum weft_status open_all(struct work *w)
     return WEFT_OK;
 }
 
-/* Creates a session whose cache is as large as the prompts and their answers need. */
+/* Creates a session whose cache is just large enough for the prompts and their answers. */
 static enum weft_status open_session(struct work *w, bool talk)
 {
     int64_t longest = talk ? w->info.context : 1;
@@ -151,7 +151,7 @@ static enum weft_status draw(struct work *w, struct weft_answer *answer, const f
     return WEFT_OK;
 }
 
-/* Feeds the prompt from token `from`, and draws the first new token. */
+/* Feeds the prompt, starting at token `from`, and draws the first new token. */
 static enum weft_status begin(struct work *w, int64_t lane, struct weft_answer *answer, int64_t from)
 {
     double start = weft_seconds();
@@ -314,8 +314,7 @@ static enum weft_status generate(struct work *w)
     if (!talk)
         TRY(take_prompts(w));
     if (!talk && !w->answers.count)
-        return FAIL(WEFT_INVALID,
-                    "there is no prompt: pass --prompt TEXT, --prompts FILE or a text on the standard input");
+        return FAIL(WEFT_INVALID, "there is no prompt: pass --prompt TEXT, --prompts FILE or text on standard input");
     TRY(open_session(w, talk));
     if (talk)
         return converse(w);
@@ -329,9 +328,9 @@ static enum weft_status check(const void *args)
 {
     const struct args *a = args;
     if (a->prompt && a->prompts)
-        return FAIL(WEFT_INVALID, "--prompt and --prompts exclude each other");
+        return FAIL(WEFT_INVALID, "--prompt and --prompts are mutually exclusive");
     if (a->ids && a->stop.count)
-        return FAIL(WEFT_INVALID, "--stop and --ids exclude each other: with --ids there is no text");
+        return FAIL(WEFT_INVALID, "--stop and --ids are mutually exclusive: with --ids there is no text");
     return WEFT_OK;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { NONE = -1, MODELS, OPTIONS, PAIRS, OPS, GATES, TASKS, OPTIMISERS, MECHANISMS, PARTS };
-enum { COMMANDS = PARTS + WEFT_SINGLE_KINDS }; /* topics: after PARTS the kinds of parts, then the commands */
+enum { COMMANDS = PARTS + WEFT_SINGLE_KINDS }; /* the kinds of parts follow PARTS, and the commands follow them */
 enum { TEXT, MARKDOWN, KCONFIG, SCDOC };
 static const char *const forms[] = {
     [TEXT] = "text", [MARKDOWN] = "markdown", [KCONFIG] = "kconfig", [SCDOC] = "scdoc", NULL};
@@ -96,7 +96,8 @@ static void print_options(enum weft_page page)
     weft_owners_print(owners, n, weft_presets, page, stdout);
 }
 
-/* Prints every option of this name, below its owner; several owners may have one. Returns whether there is any. */
+/* Prints every option of this name, below its owner; several owners may have options of the same name. Returns whether
+ * there is any. */
 static bool print_option(const char *name, FILE *to)
 {
     const struct weft_owner *owners[WEFT_MAX_OWNERS];
@@ -121,7 +122,7 @@ static void print_pairs(void)
     weft_combinations_release(&pairs);
 }
 
-/* A bar in a table's code needs a backslash. */
+/* A bar in code needs a backslash inside a Markdown table. */
 static void print_op_row(const struct weft_op *op)
 {
     printf("| `%s` | `", op->name);
@@ -133,7 +134,7 @@ static void print_op_row(const struct weft_op *op)
 static void print_ops(bool markdown)
 {
     if (markdown)
-        fputs("<!-- Written by `make generated` from the ops' descriptors: change those. -->\n# Ops\n\n"
+        fputs("<!-- Generated from the ops' descriptors by `make generated`. Do not edit. -->\n# Ops\n\n"
               "The operations of graphs, in reading order. The file src/ops/NAME.c contains the full formula, the "
               "reference (or NAME_reference_inl.h does), the kernels and the\ncases; `weft check --op NAME` runs "
               "them.\n\n"
@@ -148,7 +149,7 @@ static void print_ops(bool markdown)
     }
 }
 
-/* ---- topics that list what has a name and a summary, and then its options */
+/* ---- topics that list entries with a name and a summary, followed by their options */
 
 struct entry {
     const char *name, *summary;
@@ -266,7 +267,7 @@ const struct weft_cmd weft_cmd_help = {
     .name = "help",
     .summary = "print this list, or help on a topic",
     .doc = "Lists the commands, or describes TOPIC: a command, an option of --set, `models` (all presets), `options` "
-           "(all that --set takes), `geom`, `attn`, `pos`, `ffn`, `norm` and `mechanisms` (the parts of a model), "
+           "(all options of --set), `geom`, `attn`, `pos`, `ffn`, `norm` and `mechanisms` (the parts of a model), "
            "`tasks`, `optimisers`, `gates` (the checks before training), `ops` (the operations of graphs) or `pairs` "
            "(settings of models, one per line, in which all pairs of choices occur).",
     .args = table,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * import - converts a model of a different program to a model folder.
+ * import - converts a model from a different program to a model folder.
  */
 #include "base/fields.h"
 #include "base/json.h"
@@ -77,7 +77,7 @@ static void release(struct side *s)
     weft_settings_release(&s->settings);
 }
 
-/* NULL: none, or not wanted. */
+/* Leaves *t NULL if there is no tokenizer or --no-tokenizer is given. */
 static enum weft_status open_tokenizer(const struct args *a, int64_t vocab, struct weft_tokenizer **t)
 {
     char path[4200];
@@ -117,7 +117,7 @@ static enum weft_status import(const struct args *a, const struct side *s)
     return status;
 }
 
-/* Creates the model with different settings from the weights that fit in the folder just written. */
+/* Creates the model with the new settings, and copies the weights that fit from the folder just written. */
 static enum weft_status change(const struct args *a, struct side *s, struct weft_fits *fits)
 {
     char path[4200];
@@ -185,12 +185,13 @@ static enum weft_status run(void *args)
 
 const struct weft_cmd weft_cmd_import = {
     .name = "import",
-    .summary = "import a model of a different program",
+    .summary = "import a model from a different program",
     .doc = "Converts a Hugging Face folder with safetensors weights, or a GGUF file in f32, f16 or bf16, to a model "
-           "folder: GPT-2, Llama, Qwen2 or dense Qwen3. The model can then be evaluated, decoded, trained further "
-           "(weft train --init) and changed. With --set, as in --set geom=w2, it becomes a different model: weights "
-           "that fit by name and shape are copied, the others are new, and both are listed. Any entry of config.json, "
-           "or of the file's metadata, that changes the computation but is not supported is an error that names it.",
+           "folder: GPT-2, Llama, Qwen2 or dense Qwen3. The model can then be evaluated, trained further (weft train "
+           "--init), changed, and used to generate text. With --set, as in --set geom=w2, it becomes a different "
+           "model: weights that fit by name and shape are copied, the others are new, and both are listed. An "
+           "unsupported entry of config.json, or of the metadata of the GGUF file, is an error if it changes the "
+           "computation, and the message names the entry.",
     .args = table,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

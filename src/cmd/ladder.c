@@ -40,9 +40,9 @@ static enum weft_status run(void *args)
 const struct weft_cmd weft_cmd_ladder = {
     .name = "ladder",
     .summary = "compare studies at several sizes: does a gain survive scale?",
-    .doc = "Compares the arms of studies at several sizes. For every rung, prints by which factor the first arm would "
-           "need more compute than an arm for the same loss, with an interval; over all rungs, whether that gain "
-           "grows, holds or shrinks.",
+    .doc = "Compares the arms of studies at several sizes. For every rung and every other arm, prints by what factor "
+           "the compute of the first arm would have to grow to reach that arm's loss, with an interval. Over all "
+           "rungs, prints whether the gain grows, holds or shrinks.",
     .notes = "See docs/ladders.md.",
     .args = table,
     .takes = WEFT_TAKES_JSON,

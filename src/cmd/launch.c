@@ -105,7 +105,7 @@ static void print_notice(void *context, const struct weft_rank_job *job, enum we
         if (job->code > 128)
             snprintf(how, sizeof how, "signal %d", job->code - 128);
         if (job->step >= 0)
-            snprintf(at, sizeof at, "with a checkpoint of step %lld", (long long)job->step);
+            snprintf(at, sizeof at, "after the checkpoint of step %lld", (long long)job->step);
         fprintf(stderr, "weft launch: the ranks failed (%s) %s; ", how, at);
         if (job->end)
             fprintf(stderr, "not restarted: %s\n", job->end);
@@ -134,7 +134,7 @@ static const char *find_folder(const char *const *words)
     return folder ? folder : resume ? model : NULL;
 }
 
-/* Returns the arguments of the command, which `weft` may precede. */
+/* Returns the arguments of the command, without a preceding `weft`. */
 static const char *const *command_words(const struct args *a)
 {
     const char *const *words = a->words.item, *slash = strrchr(*words, '/');
@@ -187,9 +187,9 @@ static enum weft_status print_script(const struct weft_rank_job *job)
     char program[4096], here[4096];
     TRY(weft_program_path(program));
     if (!getcwd(here, sizeof here))
-        return FAIL(WEFT_IO, "the path of this folder cannot be read: %s", strerror(errno));
+        return FAIL(WEFT_IO, "the path of the current folder cannot be determined: %s", strerror(errno));
     if (!job->folder)
-        return FAIL(WEFT_INVALID, "a job that can be requeued needs --out, to continue from");
+        return FAIL(WEFT_INVALID, "a job that can be requeued needs a folder to continue from: pass --out");
     weft_layout_make(&l, job->ranks, &job->hosts, "/sys/devices/system/node");
     printf("#!/bin/sh\n#SBATCH --job-name=weft\n#SBATCH --ntasks=%d\n#SBATCH --cpus-per-task=%d\n", l.ranks, l.threads);
     fputs(

@@ -22,8 +22,8 @@ static const struct weft_arg table[] = {
     {"ranks", 'r', "R", WEFT_ARG_INT, offsetof(struct args, ranks), .help = "Predict training on R ranks",
      .initial = "1", .min = 1, .max = 4096},
     {"threads", 't', "P", WEFT_ARG_INT, offsetof(struct args, threads),
-     .help = "Predict P threads per rank, which this machine need not have (default: one per core)", .min = 1,
-     .max = 4096},
+     .help = "Predict for P threads per rank, which may be more than this machine has (default: one per core)",
+     .min = 1, .max = 4096},
     {"network", 'n', "GB/s,us", WEFT_ARG_TEXT, offsetof(struct args, network),
      .help = "Bandwidth and latency of the network per rank", .initial = "1.25,30"},
     {"disk", 'd', "GB/s", WEFT_ARG_REAL, offsetof(struct args, disk),
@@ -31,10 +31,11 @@ static const struct weft_arg table[] = {
     {"memory", 'M', "GB/s", WEFT_ARG_REAL, offsetof(struct args, memory),
      .help = "Memory bandwidth of a rank that updates weights (default: measured)", .min = 1e-6, .max = INFINITY},
     {"fork-join", 'f', "us", WEFT_ARG_REAL, offsetof(struct args, call),
-     .help = "Time of a call of two threads without work (default: measured; too high on a busy machine)", .min = 1e-3,
+     .help = "Time of an empty call on two threads (default: measured; too high on a busy machine)", .min = 1e-3,
      .max = 1e6},
     {"micro-batch", 'm', "SECONDS", WEFT_ARG_REAL, offsetof(struct args, micro_batch),
-     .help = "Time of a micro-batch on P threads, as `weft bench train` measures it there (default: predicted)",
+     .help =
+         "Time of a micro-batch on P threads, as measured by `weft bench train` on that machine (default: predicted)",
      .min = 1e-9, .max = INFINITY},
     {0},
 };
@@ -57,8 +58,8 @@ enum { SHOWN = 8 };
 static void print_threads(const struct weft_speedup *s)
 {
     double all = s->seconds[s->asked];
-    printf("speed-up of forward and backward on threads; times are for %d\n%-22s %6s %9s %6s", s->teams[s->asked], "op",
-           "tiles", "ms", "share");
+    printf("speed-up of forward and backward by number of threads; times are for %d\n%-22s %6s %9s %6s",
+           s->teams[s->asked], "op", "tiles", "ms", "share");
     for (int t = 1; t < s->team_count; t++)
         printf(" %6d", s->teams[t]);
     for (int o = 0; o < s->op_count && o < SHOWN; o++) {
@@ -156,7 +157,7 @@ static enum weft_status plan(const struct args *a, const struct weft_nn *model, 
     TRY(weft_account(model, &a->common.recipe, model->spec->context, &account));
     struct weft_scale_load load = {model, &a->common.recipe, account.activation_bytes};
     machine = (struct weft_scale_machine){1, 1, 1, 1, 1};
-    TRY(weft_scale_predict(&load, &machine, a->ranks, &scale)); /* fails before measuring */
+    TRY(weft_scale_predict(&load, &machine, a->ranks, &scale)); /* fails early, before anything is measured */
     TRY(measure(a, &machine, &speedup));
     TRY(weft_scale_predict(&load, &machine, a->ranks, &scale));
     if (!a->common.json && speedup.op_count)

@@ -32,7 +32,7 @@ static enum weft_status check_args(const void *args)
                : FAIL(WEFT_INVALID, "nothing to prune: pass --heads, --channels or --ranks, as in --heads 0.25");
 }
 
-/* ---- cutting, one kind after the other */
+/* ---- cutting, one kind of unit after the other */
 
 struct pruning {
     struct weft_nn *whole;

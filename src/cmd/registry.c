@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * registry.c - finds commands by number and by name.
+ * registry.c - finds commands by index and by name.
  */
 #include "cmd/cmd.h"
 

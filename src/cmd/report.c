@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * report - prints the results of a study or of a single run from its folder, and writes report.html and .md, for a
- * study also .csv.
+ * report - prints the results of a study or of a single run from its folder, and writes report.html and report.md, and
+ * for a study also report.csv.
  */
 #include "report/report.h"
 #include "base/json.h"

@@ -20,7 +20,8 @@ struct args {
 
 static const struct weft_arg table[] = {
     {"length", 'l', "T", WEFT_ARG_INT, offsetof(struct args, length),
-     .help = "Count prefill and decode for a sequence of T tokens (default: the context)", .min = 1, .max = INFINITY},
+     .help = "Count the FLOPs of prefill and decode for a sequence of T tokens (default: the context)", .min = 1,
+     .max = INFINITY},
     {"options", 'o', NULL, WEFT_ARG_FLAG, offsetof(struct args, options),
      .help = "Print all options with their values instead"},
     {"config", 'c', NULL, WEFT_ARG_FLAG, offsetof(struct args, config),
@@ -55,7 +56,7 @@ static void add_flops(struct weft_result *r, const char *use, double all, const 
     weft_result_real(r, name, weft_account_shift(flops[WEFT_GROUP_ATTN], flops[WEFT_GROUP_FFN]));
 }
 
-/* Adds step and hash of the newest checkpoint if MODEL is a folder with one. */
+/* Adds the step and the hash of the newest checkpoint if MODEL is a folder with one. */
 static enum weft_status add_checkpoint(struct weft_result *r, const char *model)
 {
     int64_t step;
@@ -167,9 +168,9 @@ static void print_pruned(const struct weft_account *a)
     printf("\npruned by the end  %12lld  %5.1f %% of the parameters\n", (long long)a->pruned,
            100 * (double)a->pruned / (double)a->params);
     if (a->cut_params < a->params)
-        printf("  weft prune     %14lld  parameters remain, and %.4g FLOPs of decode: %.1f %%\n",
-               (long long)a->cut_params, a->flops_cut, 100 * a->flops_cut / a->flops_decode);
-    printf("  decode         %14.4g FLOPs without multiplications by 0, which Weft computes: %.1f %%\n",
+        printf("  weft prune     %14lld  parameters remain, and %.4g decode FLOPs: %.1f %%\n", (long long)a->cut_params,
+               a->flops_cut, 100 * a->flops_cut / a->flops_decode);
+    printf("  decode         %14.4g FLOPs without multiplications by 0, which Weft does not skip: %.1f %%\n",
            a->flops_pruned, 100 * a->flops_pruned / a->flops_decode);
     printf("  weights in f32 %14.1f MiB of %.1f MiB, including a mask bit for each maskable weight\n",
            mib(a->kept_bytes), mib(a->weight_bytes));

@@ -27,17 +27,17 @@ static const struct weft_arg table[] = {
     {NULL, 0, "VERB", WEFT_ARG_CHOICE, offsetof(struct args, verb), .help = "What to do", .choices = verbs,
      .missing = "no VERB given: expected train, encode, decode or info"},
     {NULL, 0, "INPUT", WEFT_ARG_FILE, offsetof(struct args, inputs),
-     .help = "Texts, joined with newlines (default: the standard input)", .only = "train encode decode", .many = true},
+     .help = "Texts, joined with newlines (default: standard input)", .only = "train encode decode", .many = true},
     {NULL, 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, file),
      .help = "tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "info",
      .missing = "info needs one FILE: a tokenizer.json, GPT-2's vocab.bpe, or a folder with one"},
     {"vocab", 'v', "N", WEFT_ARG_INT, offsetof(struct args, vocab),
-     .help = "Train N tokens, including the 256 bytes and the special tokens", .only = "train", .min = 1,
-     .max = INT32_MAX, .missing = "train needs --vocab=N, the number of tokens"},
+     .help = "Train a vocabulary of N tokens, including the 256 bytes and the special tokens", .only = "train",
+     .min = 1, .max = INT32_MAX, .missing = "train needs --vocab=N, the number of tokens"},
     {"out", 'o', "FILE", WEFT_ARG_FILE, offsetof(struct args, out), .help = "Write this tokenizer.json",
      .only = "train", .missing = "train needs --out=FILE, the tokenizer.json to write"},
     {"special", 'S', "TEXT", WEFT_ARG_TEXT, offsetof(struct args, specials),
-     .help = "Add a special token, which no word crosses; may be repeated", .only = "train", .many = true},
+     .help = "Add a special token, across which nothing is merged; may be repeated", .only = "train", .many = true},
     {"tokenizer", 'T', "FILE", WEFT_ARG_FILE, offsetof(struct args, tokenizer),
      .help = "Use a tokenizer.json, GPT-2's vocab.bpe, or a folder with one", .only = "encode decode",
      .missing = "no tokenizer given: pass --tokenizer=FILE"},
@@ -79,18 +79,18 @@ static ssize_t read_inputs(void *cookie, char *to, size_t size)
     return 0;
 }
 
-/* Calls use(stream) on the inputs or, if there are none, on the standard input. */
+/* Calls use(stream) on the inputs or, if there are none, on standard input. */
 static enum weft_status with_inputs(struct args *a, enum weft_status (*use)(struct args *a, FILE *from))
 {
     struct inputs in = {.path = a->inputs.item, .count = a->inputs.count};
     for (int i = 0; i < in.count; i++) {
         FILE *file;
-        TRY(weft_input_open(in.path[i], &file)); /* opened now, not after all preceding inputs were read */
+        TRY(weft_input_open(in.path[i], &file)); /* fails early, before the preceding inputs are read */
         fclose(file);
     }
     FILE *from = in.count ? fopencookie(&in, "rb", (cookie_io_functions_t){.read = read_inputs}) : stdin;
     if (!from)
-        return FAIL(WEFT_NOMEM, "not enough memory to read");
+        return FAIL(WEFT_NOMEM, "not enough memory to read the input");
     enum weft_status status = use(a, from);
     if (from != stdin)
         fclose(from);
@@ -120,7 +120,7 @@ static enum weft_status slurp(FILE *from, char **text, size_t *bytes)
     return ferror(from) ? FAIL(WEFT_IO, "the input could not be read") : WEFT_OK;
 }
 
-/* ---- what can be done */
+/* ---- verbs */
 
 static enum weft_status print_info(const struct weft_tokenizer *t, bool json)
 {
@@ -129,7 +129,7 @@ static enum weft_status print_info(const struct weft_tokenizer *t, bool json)
     return weft_result_finish(r, stdout, json);
 }
 
-/* Refuses files whose syntax would be learned as text. */
+/* Fails if the syntax of an input file would be learned as text. */
 static enum weft_status check_plain(const struct args *a)
 {
     for (int i = 0; i < a->inputs.count; i++) {
@@ -191,7 +191,7 @@ static enum weft_status encode_text(const struct args *a, const struct weft_toke
 /* Reads the next token id; false: end of the input or something other than an id. */
 static bool read_token(FILE *from, int32_t *token, bool *ended)
 {
-    char word[32]; /* a word that fills it is too long */
+    char word[32]; /* a word that fills the buffer is too long */
     int64_t n;
     *ended = fscanf(from, "%31s", word) != 1;
     if (*ended || strlen(word) == sizeof word - 1 || !weft_text_int(word, &n) || n < 0 || n > INT32_MAX)
@@ -200,7 +200,7 @@ static bool read_token(FILE *from, int32_t *token, bool *ended)
     return true;
 }
 
-/* Decodes one by one, so that output does not wait for the end of the input. */
+/* Decodes token by token, so that output does not wait for the end of the input. */
 static enum weft_status decode_tokens(const struct weft_tokenizer *t, FILE *from)
 {
     size_t room = 0, bytes;

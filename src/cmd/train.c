@@ -53,7 +53,7 @@ static const struct weft_arg table[] = {
 struct view {
     struct weft_line line;
     struct weft_fits fits;    /* how each initial weight matches the file of `init` */
-    double shares_per_tokens; /* tokens/s times this is the fraction of the engine's speed; 0: not measured */
+    double shares_per_tokens; /* factor from tokens/s to the fraction of the engine's speed; 0: not measured */
 };
 
 /* Prints the means over layers on their own line. */
@@ -117,11 +117,11 @@ static void print_resumed(const struct weft_run *run)
     if (*run->changes)
         weft_say(stderr, "changed: %s\n", run->changes);
     if (strstr(run->changes, "steps "))
-        fputs("its learning rates now follow the new schedule, so the result differs from a run that had these steps "
-              "from the start\n",
+        fputs("its learning rates now follow the new schedule, so the result differs from that of a run planned with "
+              "this number of steps from the start\n",
               stderr);
     if (strstr(run->changes, "program_sha256 "))
-        fputs("its bits now depend on this build: a different build may not reproduce them\n", stderr);
+        fputs("its results now depend on this build: a different build may not reproduce them bit for bit\n", stderr);
 }
 
 static void print_notice(void *context, const struct weft_run *run, enum weft_run_notice notice)
@@ -265,7 +265,7 @@ static bool is_same(const char *folder, const char *other)
     return stat(folder, &one) == 0 && stat(other, &two) == 0 && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
-/* Refuses a MODEL with weights unless --resume continues it, because training would ignore them. */
+/* Fails if MODEL has weights, which training would ignore, unless --resume continues it. */
 static enum weft_status check_model(const struct args *a)
 {
     const char *model = a->common.model;
@@ -353,14 +353,14 @@ const struct weft_cmd weft_cmd_train = {
     .name = "train",
     .summary = "train a model on a task",
     .doc = "Trains MODEL, a preset, a config file or STUDY:ARM, on a task (--set task=NAME), then scores it on samples "
-           "held out for validation and for the test, and prints the SHA-256 of its weights. Its gates are checked "
+           "held out for validation and testing, and prints the SHA-256 of its weights. Its gates are checked "
            "first: see `weft verify`.",
-    .notes = "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends with "
-             "the same weights and log, except the log's lines of environment and time. On SIGINT (Ctrl-C), SIGTERM, "
-             "SIGHUP and SIGUSR1 it saves and stops; a "
-             "second SIGINT ends it immediately. A run that was stopped before its last step, also by --time, exits "
-             "with 3. With --init the optimiser and the schedule start from scratch: see docs/finetuning.md. Started "
-             "by `weft launch`, mpirun or srun, it trains on several ranks: see docs/ranks.md.",
+    .notes =
+        "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends with the "
+        "same weights and log, except for the log's lines on environment and time. On SIGINT (Ctrl-C), SIGTERM, SIGHUP "
+        "and SIGUSR1 it saves and stops; a second SIGINT ends it immediately. A run that was stopped before its last "
+        "step, also by --time, exits with 3. With --init the optimiser and the schedule start from scratch: see "
+        "docs/finetuning.md. Started by `weft launch`, mpirun or srun, it trains on several ranks: see docs/ranks.md.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,
     .args_bytes = sizeof(struct args),

@@ -48,7 +48,7 @@ static const struct weft_arg table[] = {
     {"reference", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, reference),
      .help = "Also compare MODEL with the logits, loss and gradients in FILE, computed by your own definition of it"},
     {"reference-inputs", 0, "FILE", WEFT_ARG_FILE, offsetof(struct args, reference_inputs),
-     .help = "Only write the weights and tokens that such a definition needs as input to FILE"},
+     .help = "Only write to FILE the weights and tokens that such a definition needs as input"},
     {0},
 };
 
@@ -67,7 +67,7 @@ static enum weft_status check(const void *args)
                     "--study checks no models: pass it without MODEL, --gate, --pairs, --triples, --random "
                     "and --mutants");
     if (a->reference && a->reference_inputs)
-        return FAIL(WEFT_INVALID, "--reference and --reference-inputs exclude each other: first write the inputs, "
+        return FAIL(WEFT_INVALID, "--reference and --reference-inputs are mutually exclusive: first write the inputs, "
                                   "compute the reference from them, then compare");
     return WEFT_OK;
 }
@@ -77,14 +77,14 @@ struct tally {
     bool json;
     char subject[64]; /* model that the lines describe */
     int checks, failed;
-    const struct weft_combinations *combinations; /* those being checked */
+    const struct weft_combinations *combinations; /* combinations being checked */
     struct weft_line line;
     int combinations_done, combinations_failed;
     int64_t tuples, impossible;
     int mutants, caught, culprits,
         culprits_named;  /* culprits: failures that must name a part and layer; named: those that do */
     int false_alarms;    /* sound models that failed a gate: combinations, presets, and originals of mutants */
-    char undefined[400]; /* parts of MODEL without a definition */
+    char undefined[400]; /* parts of MODEL without an independent definition */
 };
 
 /* ---- models */
@@ -359,13 +359,12 @@ const struct weft_cmd weft_cmd_verify = {
     .summary = "check models by gates: live, causal, cached, exact, ..",
     .doc = "Runs the gates on a tiny twin of MODEL and on MODEL itself, in its own dtype and in f32; without MODEL, on "
            "all presets.",
-    .notes =
-        "Each line is a check with its result and limit. Gates: live, every weight, mechanism and loss has an effect; "
-        "causal, no row depends on later tokens; cached, decoding through a cache gives the same results; exact, the "
-        "bits are the same with any number of threads and at any instruction set; gradient, derivatives are those of "
-        "the loss; stepped, the trainer, its samples and dropout follow their definitions; accounted, parameters, "
-        "FLOPs, memory and cache are as predicted. --study checks not models but the machinery around them: plan, "
-        "queue, ledger, looks, pairs, statistics and report of simulated studies.",
+    .notes = "Each line is a check with its result and limit. Gates: live, every weight, mechanism and loss has an "
+             "effect; causal, no row depends on later tokens; cached, decoding through a cache gives the same results; "
+             "exact, results are bit-identical for any number of threads and any instruction set; gradient, "
+             "derivatives match the loss; stepped, the trainer, its samples and dropout follow their definitions; "
+             "accounted, parameters, FLOPs, memory and cache are as predicted. --study checks the machinery around the "
+             "models instead: plan, queue, ledger, looks, pairs, statistics and report of simulated studies.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

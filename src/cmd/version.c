@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * version - prints version and compiler, and the instruction set used on this machine.
+ * version - prints the version, the compiler and the instruction set used on this machine.
  */
 #include "base/json.h"
 #include "cmd/cmd.h"

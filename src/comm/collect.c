@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * collect.c - implements the collective calls by messages between pairs of ranks.
+ * collect.c - implements the collective calls with messages between pairs of ranks.
  *
- * For small blocks, the number a rank has doubles with every round (J. Bruck et al., IEEE TPDS 8(11), 1997), which
- * takes log2 R messages. Large pieces travel around a ring: every byte is sent R - 1 times in total, the minimum.
+ * Small blocks are forwarded in rounds, and the number of blocks that a rank holds doubles in each round (J. Bruck et
+ * al., IEEE TPDS 8(11), 1997), which takes log2 R messages. Large pieces travel around a ring: every byte is sent R - 1
+ * times in total, the minimum.
  */
 #include "comm/comm.h"
 

@@ -9,7 +9,7 @@ static struct weft_message cut(struct weft_message *m)
     struct weft_message piece = *m;
     piece.bytes = (size_t)weft_min((int64_t)m->bytes, WEFT_MESSAGE_BYTES);
     m->bytes -= piece.bytes;
-    if (piece.bytes) /* else `data` may be NULL */
+    if (piece.bytes) /* otherwise `data` may be NULL */
         m->data = (char *)m->data + piece.bytes;
     return piece;
 }

@@ -5,11 +5,11 @@
  * Invariants:
  *  - No reductions: bytes arrive as they were sent. MPI does not specify the order of its reductions, so callers add
  *    numbers themselves, in a fixed order.
- *  - All ranks make the same calls in the same order. A call returns when its data is sent and received.
- *  - One thread of a rank makes calls at a time.
+ *  - All ranks make the same calls in the same order. A call returns when its data has been sent and received.
+ *  - Only one thread of a rank makes calls at a time.
  *  - The backend is loaded only if there are several ranks; a single process needs no MPI.
- *  - A call waits as long as MPI does. If it will never return, the rank's watchdog (watch.h) ends the process; it
- *    reads the atomic fields in its own thread.
+ *  - A call waits as long as MPI does. If MPI never returns, the rank's watchdog (watch.h) ends the process. The
+ *    watchdog has its own thread, which reads the atomic fields.
  */
 #ifndef WEFT_COMM_H
 #define WEFT_COMM_H
@@ -31,13 +31,13 @@ struct weft_comm_backend {
     /* Sends a message and receives one at the same time. Returns an error message, or NULL. Messages have at most
      * WEFT_MESSAGE_BYTES. */
     const char *(*exchange)(void *state, struct weft_message send, struct weft_message receive);
-    /* Called once. With `failed`, also ends the other ranks, as far as possible. */
+    /* Called once. If `failed` is true, also ends the other ranks, as far as possible. */
     void (*end)(void *state, bool failed);
 };
 enum { WEFT_MESSAGE_BYTES = 1 << 28 };
 
 /* The symbol `weft_comm_module` of a module. */
-enum { WEFT_COMM_MODULE = 1 }; /* must change when anything above does */
+enum { WEFT_COMM_MODULE = 1 }; /* must change whenever a declaration above changes */
 struct weft_comm_module {
     int version; /* WEFT_COMM_MODULE */
     /* Joins the job that this process belongs to. Returns an error message, or NULL. */
@@ -52,14 +52,14 @@ struct weft_comm {
     int rank, size;
     struct weft_comm_backend backend;
     void *state;
-    int64_t bytes_sent, messages; /* so far */
-    double seconds;               /* spent in calls so far */
+    int64_t bytes_sent, messages; /* sent so far */
+    double seconds;               /* seconds spent in calls so far */
     double hidden;                /* part of `seconds` that overlapped with other work */
     const char *_Atomic phase;    /* current purpose of calls, for messages */
     _Atomic int64_t step;         /* current training step, from 1, for messages; 0: before the first */
     bool other_failed;            /* weft_comm_join failed because of another rank, whose message has the details */
     _Atomic double waits_since;   /* start of the current call, by weft_seconds; 0: in no call */
-    _Atomic int waits_for;        /* a rank, during a call */
+    _Atomic int waits_for;        /* rank that the current call waits for */
     _Atomic int64_t calls;        /* number of exchanges so far */
     struct weft_watch *watch;     /* NULL: none */
 };
@@ -69,9 +69,9 @@ enum weft_status weft_comm_exchange(struct weft_comm *c, struct weft_message sen
 
 /* ---- collective calls (collect.c) */
 
-/* All-gather of `size` blocks of `bytes` bytes, of which each rank has its own. */
+/* All-gathers `size` blocks of `bytes` bytes, one from each rank. */
 enum weft_status weft_comm_gather(struct weft_comm *c, void *blocks, size_t bytes);
-/* All-gather for large pieces of different sizes: rank r has bytes at[r] to at[r + 1] of the array. */
+/* All-gathers large pieces of different sizes: rank r has bytes at[r] to at[r + 1] of the array. */
 enum weft_status weft_comm_spread(struct weft_comm *c, void *array, const int64_t *at);
 /* Sets *any if `mine` is true on any rank. */
 enum weft_status weft_comm_any(struct weft_comm *c, bool mine, bool *any);
@@ -95,7 +95,7 @@ struct weft_patience {
 /* Loads the module of the MPI that started the process and joins the other ranks. Call weft_comm_end even after a
  * failure. */
 enum weft_status weft_comm_start(struct weft_comm *c, const struct weft_patience *patience);
-/* Leaves the job. With `failed`, it reports the failure to the other ranks. */
+/* Leaves the job. If `failed` is true, reports the failure to the other ranks. */
 void weft_comm_end(struct weft_comm *c, bool failed);
 /* Runs fn once per rank, each in its own thread of this process (loopback.c). Returns the first failure. */
 typedef enum weft_status weft_rank_fn(struct weft_comm *c, void *context);

@@ -108,7 +108,7 @@ static enum weft_status run_all(struct hub *h, struct rank *ranks)
     return WEFT_OK;
 }
 
-/* Returns the first failure that is not merely a consequence of another rank's. */
+/* Returns the first failure that is not merely a consequence of another rank's failure. */
 static enum weft_status first_failure(struct rank *ranks, int size)
 {
     const struct rank *first = NULL;

@@ -24,7 +24,7 @@
 enum { ADDRESSES = 7 };
 struct place {
     uint64_t key;
-    uint32_t address[ADDRESSES]; /* in network byte order, like the port; 0: none */
+    uint32_t address[ADDRESSES]; /* addresses of a rank, in network byte order, like the port; 0: none */
     uint16_t port, unused[5];
 };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { STARTING = 60, ENDING = 10 }; /* seconds: least limit while MPI starts, largest for its end after a failure */
+enum { STARTING = 60, ENDING = 10 }; /* seconds: minimum limit for MPI's start, maximum for its end after a failure */
 
 /* The last known state of a rank. */
 struct view {
@@ -61,7 +61,8 @@ static struct weft_sign own_sign(const struct weft_watch *w)
     return sign;
 }
 
-/* Reports a stall to the other ranks, then to the user. `more` is put after what this rank was doing. */
+/* Reports a stall to the other ranks, then to the user. `more` is appended to the description of what this rank was
+ * doing. */
 static void report(struct weft_watch *w, int lost, const char *what, const char *more)
 {
     struct weft_comm *c = w->comm;
@@ -144,7 +145,7 @@ static void judge_all(struct weft_watch *w, double now)
         judge_wait(w, all_wait, now);
 }
 
-/* Reports a stall inside MPI's start or end, when it is unknown which rank it waits for. */
+/* Reports a stall while MPI starts or ends, when it is not known which rank causes the stall. */
 static void judge_alone(struct weft_watch *w, double now)
 {
     double limit = w->patience.seconds, since = atomic_load(&w->comm->waits_since);

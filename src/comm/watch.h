@@ -4,14 +4,14 @@
  *
  * MPI waits forever for a rank that was stopped or whose link is down, and a waiting rank cannot tell a lost rank from
  * one with long work, such as gates, scores or a checkpoint on a slow disk. So every watchdog sends heartbeats to all
- * others, bypassing MPI (signs.c), with what its rank is doing. A rank reports a stall if, for the time limit in
- * seconds,
+ * others, bypassing MPI (signs.c), and reports in them what its rank is doing. A rank reports a stall if, for the time
+ * limit in seconds,
  *  - no heartbeat arrived from some rank: it died, was stopped, or its link is down;
  *  - all ranks sent heartbeats, all of them wait, and no message arrived anywhere: MPI's network is down, or the ranks
  *    wait for each other;
- *  - it waited for a message of a rank whose heartbeats never arrived: the network between them passes only MPI. A rank
- *    that sends heartbeats and waits for nobody is working; its limit is WEFT_WORK times as long. A rank that ends in
- *    this way gives the reason in its last heartbeats, and all others also end.
+ *  - it waited for a message of a rank whose heartbeats never arrived: the network between them carries only MPI. A
+ *    rank that sends heartbeats and waits for nobody is working; its limit is WEFT_WORK times as long. A rank that ends
+ *    in this way gives the reason in its last heartbeats, and all others also end.
  */
 #ifndef WEFT_WATCH_H
 #define WEFT_WATCH_H
@@ -20,11 +20,12 @@
 
 enum { WEFT_WORK = 20 };
 
-/* Starts the watchdog, before MPI, whose start may itself never return. Does nothing without a time limit. */
+/* Starts the watchdog. Must be called before MPI starts, because that call may itself never return. Does nothing
+ * without a time limit. */
 enum weft_status weft_watch_start(struct weft_comm *c, const struct weft_patience *patience);
 /* Exchanges addresses with the others. */
 enum weft_status weft_watch_join(struct weft_comm *c);
-/* Announces the last call, which after a failure has only a few seconds. */
+/* Must be called before the last MPI call, which may take only a few seconds after a failure. */
 void weft_watch_leave(struct weft_comm *c, bool failed);
 void weft_watch_end(struct weft_comm *c);
 
@@ -40,7 +41,7 @@ struct weft_sign {
     char phase[52];
 };
 
-enum { WEFT_NOBODY = -1, WEFT_EVERYBODY = -2 }; /* working; in an MPI call that is not an exchange */
+enum { WEFT_NOBODY = -1, WEFT_EVERYBODY = -2 }; /* the rank is working; it is in an MPI call that is not an exchange */
 
 struct weft_signs;
 
@@ -49,7 +50,7 @@ enum weft_status weft_signs_open(struct weft_signs **signs, struct weft_comm *c)
 void weft_signs_send(const struct weft_signs *signs, const struct weft_sign *sign);
 /* Waits at most `seconds` for a heartbeat. Returns false if none arrived. */
 bool weft_signs_receive(const struct weft_signs *signs, double seconds, struct weft_sign *sign);
-/* Ends the wait of the receiving thread by a heartbeat to this rank itself. */
+/* Wakes the receiving thread by sending a heartbeat to this rank itself. */
 void weft_signs_wake(const struct weft_signs *signs);
 void weft_signs_close(struct weft_signs *signs);
 

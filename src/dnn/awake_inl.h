@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * awake_inl.h - helpers for vector work between two small-block matmuls (struct weft_dnn_tiles), with instructions of
- * processors with AMX.
+ * awake_inl.h - helpers for vector work between two small-block matmuls (struct weft_dnn_tiles); they use instructions
+ * that every processor with AMX has.
  */
 #ifndef WEFT_DNN_AWAKE_H
 #define WEFT_DNN_AWAKE_H
@@ -11,8 +11,8 @@
 
 typedef uint16_t vw __attribute__((vector_size(64)));
 
-/* A dummy matmul that keeps the tile unit powered: it sleeps after about 150 ns of idle time and takes 300 ns to wake
- * up. Call it now and then. It overwrites tile register 0. */
+/* Keeps the tile unit awake with a dummy matmul that overwrites tile register 0. After about 150 ns of idle time, the
+ * unit goes to sleep and then takes 300 ns to wake up, so call this function regularly during vector work. */
 VINLINE void keep_awake(bool amx)
 {
 #if defined(__x86_64__) && !defined(WEFT_EMULATE_AMX)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - bare matmuls for benches: on the engine that models use, and the choice of the yardstick.
+ * bare.c - creates bare matmuls for benchmarks on the engine that models use, and selects the yardstick.
  *
- * Weights have the layout of a model, W [n,k], and are packed at creation; with batch > 1 (attention) both operands are
- * activations and packing is part of a run.
+ * Weights have the layout of a model, W [n,k], and are packed at creation. With batch > 1 (attention), both operands
+ * are activations and packing is part of a run.
  */
 #include "dnn/engine.h"
 
@@ -16,7 +16,7 @@ struct own {
     struct weft_dnn_shape shape;
     enum weft_pack pack;
     int64_t rows;
-    struct weft_dnn_product *product; /* or */
+    struct weft_dnn_product *product; /* exactly one of product and outer is set */
     struct weft_dnn_outer *outer;
     void *a, *b, *packed, *out, *scratch, *local;
     size_t local_stride;

@@ -3,21 +3,21 @@
  * cut.c - cuts an output into tiles of work. A finer cut loses some cache reuse and starts the engine more often, but
  * never changes a sum.
  *
- * The first cut depends on the shape alone: tiles are as large as the engine prefers, but numerous enough that several
- * cores have work, even for a single row. If the current threads would not finish these tiles at the same time, the cut
- * that minimises the time of the last thread is taken instead. The cost model is simple: a tile costs its
- * multiply-adds, plus the reading and packing of each of its rows and columns.
+ * The first cut depends on the shape alone: tiles are as large as the engine prefers, but numerous enough to keep
+ * several cores busy, even for a single row. If the current threads would not finish these tiles at the same time, the
+ * cut that minimises the time of the slowest thread is used instead. The cost model is simple: the cost of a tile is
+ * that of its multiply-adds plus that of reading and packing each of its rows and columns.
  */
 #include "dnn/engine.h"
 
-#define TILES 64                /* minimum number of tiles of an output that is large enough */
-#define TILES_LARGE 16          /* if B does not stay in cache, so that every tile reads it again */
+#define TILES 64                /* minimum number of tiles if the output is large enough */
+#define TILES_LARGE 16          /* the same, if B does not stay in cache and every tile must read it again */
 #define RESIDENT (1536u * 1024) /* bytes of B that fit into a second-level cache together with A */
-#define FINEST (1 << 18)        /* minimum multiply-adds of a tile that is cut for many threads: some microseconds */
+#define FINEST (1 << 18)        /* minimum multiply-adds per tile when cutting for many threads (a few microseconds) */
 #define IDLE 16                 /* the first cut is kept if threads are idle for at most 1/IDLE of the time */
 
 /* If all of B stays in a core's cache, cutting rows is free; otherwise the longer side is cut, so that a tile reads
- * little for the work it does. */
+ * little data relative to its work. */
 static struct weft_dnn_cut by_shape(const struct weft_dnn_engine *e, int64_t tiles, int64_t blocks, int64_t panels,
                                     bool resident)
 {
@@ -37,7 +37,7 @@ static struct weft_dnn_cut by_shape(const struct weft_dnn_engine *e, int64_t til
     return c;
 }
 
-/* Cost of the last thread per element of the depth. */
+/* Returns the cost of the slowest thread per element of the depth. */
 static int64_t cost(const struct weft_dnn_engine *e, const struct weft_dnn_cut *c, int64_t groups, int64_t threads)
 {
     int64_t rows = c->blocks * e->block, columns = c->panels * e->panel;

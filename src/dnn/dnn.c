@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PACK_PANELS 16 /* panels, or row blocks, in a tile of packing */
+#define PACK_PANELS 16 /* panels or row blocks packed by one tile of work */
 
 /* ---- engines */
 
@@ -36,7 +36,7 @@ const struct weft_dnn_tiles *weft_dnn_tiles(void) { return level()->tiles; }
 
 const struct weft_dnn_rival *weft_dnn_rival;
 
-static char wanted[32]; /* WEFT_ENGINE as first read: a plan for one engine must not run on a different one */
+static char wanted[32]; /* WEFT_ENGINE as first read: a plan made for one engine must not run on another */
 
 static void read_wish(void)
 {
@@ -61,11 +61,12 @@ static const struct weft_dnn_engine *engine_of(enum weft_dtype dtype)
 static enum weft_status choose_engine(enum weft_dtype dtype, const struct weft_dnn_engine **engine)
 {
     if (rival_wanted())
-        weft_note_once("engine", "WEFT_ENGINE=%s: the bits of all results are that engine's own", wanted);
+        weft_note_once("engine", "with WEFT_ENGINE=%s, results are not bit-identical to those of Weft's own engines",
+                       wanted);
     else if (*wanted)
         return FAIL(WEFT_UNSUPPORTED,
-                    "WEFT_ENGINE=%s: this program has no such engine: unset WEFT_ENGINE, or build with "
-                    "`make ONEDNN=yes` for the engine onednn",
+                    "WEFT_ENGINE=%s: this program has no such engine; unset WEFT_ENGINE, or build with `make "
+                    "ONEDNN=yes` for the engine onednn",
                     wanted);
     *engine = engine_of(dtype);
     return WEFT_OK;
@@ -95,7 +96,8 @@ const char *weft_dnn_describe(void)
 void weft_dnn_note_speed(enum weft_dtype dtype)
 {
     if (dtype == WEFT_BF16 && engine_of(WEFT_BF16) == engine_of(WEFT_F32))
-        weft_note_once("bf16", "this processor has no AMX: bf16 is not faster than f32 here; its bits are the same");
+        weft_note_once("bf16",
+                       "this processor has no AMX: bf16 gives bit-identical results, but is no faster than f32");
 }
 
 /* ---- tiles of work */
@@ -108,7 +110,7 @@ struct call {
     int64_t bias_group;
     char *local;
     size_t local_stride;
-    _Atomic enum weft_status status; /* error of the last failed tile */
+    _Atomic enum weft_status status; /* error of a failed tile, or WEFT_OK */
 };
 
 static void run_tile(void *context, int64_t tile, int thread)
@@ -140,12 +142,13 @@ static void run_tile(void *context, int64_t tile, int thread)
         atomic_store(&c->status, status);
 }
 
-/* Kernels return nothing, so a failure is deferred; the caller that runs them collects it (weft_deferred). */
+/* Reports a failure. Kernels return nothing, so the failure is deferred until the code that runs them collects it
+ * (weft_deferred). */
 static void report(const struct weft_dnn_engine *e, enum weft_status status, int64_t depth, int64_t width)
 {
     if (status != WEFT_OK)
         weft_defer(FAIL(status,
-                        "%s could not compute a matmul of depth %lld and width %lld: there may be too little memory",
+                        "%s could not compute a matmul of depth %lld and width %lld: the machine may be out of memory",
                         e->name, (long long)depth, (long long)width));
 }
 
@@ -161,9 +164,9 @@ struct packing {
     const struct weft_dnn_engine *engine;
     const struct weft_dnn_plan *plan;
     struct weft_dnn_matrix w; /* group 0 */
-    int64_t depth;            /* actual depth */
+    int64_t depth;            /* depth of the matrix; may be less than planned */
     size_t w_group, b_group;
-    int64_t down, across; /* tiles of packing */
+    int64_t down, across; /* number of tiles of work */
     char *packed;
     _Atomic enum weft_status status;
 };
@@ -236,7 +239,7 @@ void weft_dnn_pack(const struct weft_dnn_shape *s, enum weft_pack how, const voi
                         .depth = s->depth,
                         .packed = packed};
     struct weft_dnn_plan plan = plan_of(s, false);
-    enum weft_status status = k.engine->plan(&plan); /* the same plan as in weft_dnn_pack_bytes */
+    enum weft_status status = k.engine->plan(&plan); /* makes the same plan as weft_dnn_pack_bytes */
     k.plan = &plan;
     if (status == WEFT_OK)
         pack(&k, s->groups);
@@ -304,17 +307,18 @@ void weft_dnn_product_run(const struct weft_dnn_product *p, int64_t rows, const 
     run(&c, s->groups);
 }
 
-/* ---- outer products: in each group, the rows are the n columns of dy, the depth is the rows of dy and x, B is x */
+/* ---- outer products: in each group, A is dy transposed, so its rows are the n columns of dy; B is x, and the depth
+ * runs over the rows of dy and x */
 
 struct weft_dnn_outer {
     const struct weft_dnn_engine *engine;
     struct weft_dnn_shape shape;
     struct weft_dnn_plan plan;
-    size_t strips; /* offset in scratch of the strips packed ahead, after x */
+    size_t strips; /* offset of the strips packed ahead, which follow x in scratch */
     bool packs_ahead;
 };
 
-/* If several tiles need the same columns of dy, these are packed once for all of them. */
+/* Packs columns of dy that several tiles need, once for all of them. */
 static void strip_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -345,7 +349,7 @@ static size_t strips_group(const struct weft_dnn_outer *o)
     return (size_t)weft_div_up(o->shape.width, o->engine->block) * o->plan.strip_bytes;
 }
 
-/* Decided for the cut at the maximum number of rows. */
+/* Returns whether to pack ahead, which depends on the cut at the maximum number of rows. */
 static bool packs_ahead(const struct weft_dnn_outer *o)
 {
     const struct weft_dnn_shape *s = &o->shape;

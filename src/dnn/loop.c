@@ -11,13 +11,13 @@
  * exactly as many rows as needed.
  *
  * The depth is traversed in order, in chunks that keep a panel in the first-level cache; between chunks the sums are
- * kept in scratch, unrounded. f32 has one sum per element; bf16 has the sums of the AMX instruction (pairs_inl.h). So
- * the bits depend only on the operands.
+ * kept in scratch, unrounded. In f32, each element is one sum; in bf16, it is summed in the order of the AMX
+ * instruction (pairs_inl.h). So results depend only on the operands.
  */
 #include "dnn/pairs_inl.h"
 #include "dnn/store_inl.h"
 
-/* Set by the number of registers: 24 of 32 hold sums, or 12 of 16. */
+/* Chosen by the number of vector registers: 24 of 32 hold sums, or 12 of 16. */
 #if defined(__AVX512F__)
 enum { ROWS = 12, COLUMNS = 32 };
 #elif defined(__FMA__) || defined(__aarch64__)
@@ -27,7 +27,8 @@ enum { ROWS = 3, COLUMNS = 16 };
 #endif
 enum { PARTS = COLUMNS / PART, BLOCKS = 16, PANELS = 512 / COLUMNS, CHUNK = 256, FEW = 4 };
 
-/* sum [ROWS, COLUMNS] (+)= A [ROWS, depth] B [depth, COLUMNS]; element (i, d) of A is a[i * row + d * step]. */
+/* Computes sum [ROWS, COLUMNS] = or += A [ROWS, depth] B [depth, COLUMNS], where element (i, d) of A is a[i * row + d *
+ * step]. */
 static void multiply(const float *restrict a, int64_t row, int64_t step, const float *restrict b, int64_t depth,
                      bool fresh, float *restrict sum)
 {
@@ -55,7 +56,7 @@ static void multiply(const float *restrict a, int64_t row, int64_t step, const f
             memcpy(sum + i * COLUMNS + j * PART, &s[i][j], sizeof(vpart));
 }
 
-/* Like multiply, for widened bf16 operands; for all rows, or a third or two thirds of them. */
+/* Like multiply(), but for widened bf16 operands, and for all rows, or for one or two thirds of them. */
 VINLINE void multiply_widened(int rows, const float *restrict a, int64_t row, int64_t step, const float *restrict b,
                               int64_t depth, bool fresh, float *restrict sum)
 {
@@ -76,7 +77,7 @@ static void multiply_pairs(int64_t rows, const float *a, int64_t row, int64_t st
         multiply_widened(ROWS, a, row, step, b, depth, fresh, sum);
 }
 
-/* ---- bf16 panels: [depth / 2][COLUMNS] pairs, of the depths d (in the low half) and d + 1 */
+/* ---- bf16 panels: [depth / 2][COLUMNS] pairs of the elements at depths d (in the low half) and d + 1 */
 
 typedef uint32_t vpairs __attribute__((vector_size(sizeof(vpart))));
 
@@ -87,7 +88,7 @@ VINLINE vpairs load_pairs(const uint32_t *at)
     return x;
 }
 
-/* to [depth][COLUMNS] */
+/* Widens a panel, or a chunk of it, to `to` [depth][COLUMNS]. */
 static void widen_panel(const uint32_t *b, int64_t depth, float *to)
 {
     for (int64_t d = 0; d < depth; d += 2, b += COLUMNS, to += 2 * COLUMNS)
@@ -98,7 +99,7 @@ static void widen_panel(const uint32_t *b, int64_t depth, float *to)
         }
 }
 
-/* Like multiply_pairs, for few rows, with B as packed. A is padded with zeros past its depth. */
+/* Like multiply_pairs(), but for few rows, reading B as it is packed. A is padded with zeros past its depth. */
 VINLINE void multiply_few(int rows, const float *restrict a, int64_t row, const uint32_t *restrict b, int64_t depth,
                           bool fresh, float *restrict sum)
 {
@@ -146,8 +147,8 @@ static inline vf line(const struct weft_dnn_matrix *m, enum weft_dtype dtype, in
     return dtype == WEFT_BF16 && m->dtype == WEFT_F32 ? vwiden(vnarrow(x)) : x;
 }
 
-/* to[i * width + j] = element (i, j) of [lines, count] at (i0, j0) for i < lines, j < count, and 0 for the rest of j.
- * Transposed matrices are transposed back by storing the lanes of a vector separately. */
+/* Copies the block [lines, count] of m that begins at (i0, j0) to rows of `width` elements, and pads each row with
+ * zeros. Transposed matrices are transposed back by storing the lanes of a vector separately. */
 static void copy(const struct weft_dnn_matrix *m, enum weft_dtype dtype, int64_t i0, int64_t lines, int64_t j0,
                  int64_t count, int64_t width, float *to)
 {
@@ -168,7 +169,7 @@ static void copy(const struct weft_dnn_matrix *m, enum weft_dtype dtype, int64_t
         }
 }
 
-/* The missing line after an odd depth is 0. */
+/* Packs lines in pairs. If the depth is odd, the missing last line is 0. */
 static void pack_pairs(const struct weft_dnn_matrix *w, int64_t depth0, int64_t depth1, int64_t column, int64_t columns,
                        uint32_t *to)
 {
@@ -198,8 +199,8 @@ static enum weft_status pack(const struct weft_dnn_plan *plan, const struct weft
     return WEFT_OK;
 }
 
-/* Strips are [depth][ROWS] in the matmul's dtype. They are packed a few lines of depth at a time, so that memory is
- * read in order. */
+/* Packs strips, [depth][ROWS] in the matmul's dtype, a few lines of depth at a time, so that memory is read in
+ * order. */
 static enum weft_status pack_strips(const struct weft_dnn_plan *plan, const struct weft_dnn_matrix *a, int64_t depth0,
                                     int64_t depth1, int64_t row0, int64_t row1, char *strips)
 {
@@ -230,7 +231,7 @@ struct strip {
     int64_t row, step;
 };
 
-/* Returns a strip packed ahead. */
+/* Returns a strip that was packed ahead; bf16 strips are widened into `to`. */
 static struct strip packed_strip(const struct weft_dnn_job *job, int64_t row, int64_t depth0, int64_t depth, float *to)
 {
     const char *at = job->strips + row / ROWS * (int64_t)job->plan->strip_bytes;
@@ -241,7 +242,8 @@ static struct strip packed_strip(const struct weft_dnn_job *job, int64_t row, in
     return (struct strip){to, 1, ROWS};
 }
 
-/* Returns A of one row block over a chunk: in place for a full block of f32 rows, else a copy. Missing rows are 0. */
+/* Returns one row block of A over a chunk of the depth: in place for a full block of f32 rows, else as a copy. Missing
+ * rows are 0. */
 static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t depth0, int64_t depth,
                           float *to)
 {
@@ -255,7 +257,7 @@ static struct strip strip(const struct weft_dnn_job *job, int64_t row, int64_t r
         memset(to + rows * CHUNK, 0, (size_t)((ROWS - rows) * CHUNK) * sizeof *to);
         return (struct strip){to, CHUNK, 1};
     }
-    a.across = false; /* as [depth, rows] */
+    a.across = false; /* read A as the matrix [depth, rows] */
     copy(&a, job->plan->dtype, depth0, depth, row, rows, ROWS, to);
     return (struct strip){to, 1, ROWS};
 }
@@ -270,7 +272,7 @@ static struct memory lay(void *local)
     return (struct memory){sums, copied, copied + BLOCKS * ROWS * CHUNK};
 }
 
-/* Adds a chunk of a panel; with few rows it is used as packed. */
+/* Adds the matmul of one chunk to the sums of a panel; with few rows, the panel is read as it is packed. */
 static void add_chunk(const struct weft_dnn_job *job, bool few, int64_t rows, const struct strip *a, const char *b,
                       int64_t depth, bool fresh, float *sum)
 {
@@ -282,7 +284,8 @@ static void add_chunk(const struct weft_dnn_job *job, bool few, int64_t rows, co
         multiply_rows(rows, a->a, a->row, (const uint32_t *)b, depth, fresh, sum);
 }
 
-/* Few bf16 rows, not transposed. Without fused multiply-add instructions the widened kernel is just as fast. */
+/* Returns whether A consists of a few bf16 rows and is not transposed. Without fused multiply-add instructions, the
+ * widened kernel is just as fast. */
 static bool is_few(const struct weft_dnn_job *job, int64_t rows)
 {
     return !PLAIN_SUMS && job->plan->dtype == WEFT_BF16 && rows <= FEW && !job->a.across;
@@ -323,7 +326,7 @@ static enum weft_status plan(struct weft_dnn_plan *p)
     size_t depth = (size_t)weft_round_up(p->depth, 2);
     TRY(weft_size_mul(depth, COLUMNS * (p->dtype == WEFT_BF16 ? sizeof(uint16_t) : sizeof(float)), &p->panel_bytes));
     TRY(weft_size_mul(depth, ROWS * weft_dtype_bytes(p->dtype), &p->strip_bytes));
-    p->strip_bytes = (p->strip_bytes + 127) / 64 * 64; /* reads go up to a vector past the end */
+    p->strip_bytes = (p->strip_bytes + 127) / 64 * 64; /* reads extend up to a vector past the end */
     p->local_bytes = (BLOCKS * ROWS * (PANELS * COLUMNS + CHUNK) + CHUNK * COLUMNS) * sizeof(float);
     return WEFT_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * loop_tiles.c - small-block matmuls in a vector loop, for an op that computes something between two of them; compiled
- * once per instruction-set level. tile_attention_amx.c is the AMX version, with the same bits.
+ * loop_tiles.c - small-block matmuls in a vector loop, for an op that does other work between two of them; compiled
+ * once per instruction-set level. tile_attention_amx.c is the AMX version; its results are bit-identical.
  *
  * The operands of a step are widened to f32 on the stack: B once for all rows, A once for every block of columns.
  */
@@ -19,7 +19,7 @@ enum { ROWS = 2, COLUMNS = 16 };
 
 static void nothing(void) {}
 
-/* to [STEP][COLUMNS] = a step of the panels of 16 columns that begin at b, `stride` bytes apart. */
+/* Widens one step of the panels of 16 columns that begin at b, `stride` bytes apart, to `to` [STEP][COLUMNS]. */
 static void widen_right(const char *b, int64_t stride, int64_t columns, float *to)
 {
     for (int64_t panel = 0; panel < columns; panel += TILE, b += stride, to += TILE)
@@ -31,7 +31,7 @@ static void widen_right(const char *b, int64_t stride, int64_t columns, float *t
         }
 }
 
-/* to [ROWS][STEP] = a step of the rows that begin at a. */
+/* Widens one step of the rows that begin at a to `to` [ROWS][STEP]. */
 static void widen_left(const uint16_t *a, int64_t stride, float *to)
 {
     for (int i = 0; i < ROWS; i++, a += stride)

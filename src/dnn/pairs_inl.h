@@ -4,15 +4,15 @@
  *
  * The sum over the depth runs in steps of 32. Within a step, the even and the odd elements are summed separately, each
  * from +0 and in order by fused multiply-add; then c = c + (even + odd). Operands are bf16 values widened to f32; they
- * are 0 or not below WEFT_BF16_FLOOR, so no sum is denormal. A short step needs no padding, because adding 0 to a sum
- * that began at +0 does not change it.
+ * are 0 or at least WEFT_BF16_FLOOR in magnitude, so no sum is denormal. A short step needs no padding, because adding
+ * 0 to a sum that began at +0 does not change it.
  */
 #ifndef WEFT_DNN_PAIRS_H
 #define WEFT_DNN_PAIRS_H
 
 #include "base/vmath_inl.h"
 
-/* The depth of a step, and the maximum numbers of rows and parts of a block. */
+/* The depth of a step, and the maximum number of rows and of parts in a block. */
 enum { STEP = 32, ROWS_MAX = 12, PARTS_MAX = 4 };
 
 /* Element (i, d) of A is a[i * row + d * step]; row d of B is at b + d * b_row. */
@@ -53,7 +53,8 @@ VINLINE void add_chain(int rows, int parts, const struct widened *w, int first, 
     }
 }
 
-/* c [rows][parts] = or += even + odd. If a plain sum is not finite, returns false and leaves c unchanged. */
+/* Sets c [rows][parts] to even + odd if `fresh`, else adds even + odd to c. If a plain sum is not finite, returns false
+ * and leaves c unchanged. */
 VINLINE bool add_sums(int rows, int parts, const struct widened *w, bool plain, bool fresh, float *c, int64_t c_row)
 {
     vpart even[ROWS_MAX][PARTS_MAX], odd[ROWS_MAX][PARTS_MAX], doubt = {0};
@@ -61,7 +62,7 @@ VINLINE bool add_sums(int rows, int parts, const struct widened *w, bool plain, 
     add_chain(rows, parts, w, 1, plain, odd);
     for (int i = 0; plain && i < rows; i++)
         for (int j = 0; j < parts; j++)
-            doubt += (even[i][j] - even[i][j]) + (odd[i][j] - odd[i][j]); /* 0, or NaN */
+            doubt += (even[i][j] - even[i][j]) + (odd[i][j] - odd[i][j]); /* 0 if all sums are finite, else NaN */
     for (int i = 0; plain && i < PART; i++)
         if (doubt[i] != 0)
             return false;
@@ -78,7 +79,7 @@ VINLINE bool add_sums(int rows, int parts, const struct widened *w, bool plain, 
     return true;
 }
 
-/* c [rows][parts] (+)= A B over one step; `rows` and `parts` are constants. */
+/* Computes c [rows][parts] = or += A B over one step; `rows` and `parts` are constants. */
 VINLINE void add_step(int rows, int parts, const struct widened *w, bool fresh, float *c, int64_t c_row)
 {
     if (!PLAIN_SUMS || !add_sums(rows, parts, w, true, fresh, c, c_row))

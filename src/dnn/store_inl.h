@@ -11,7 +11,7 @@
 #include "base/vmath_inl.h"
 #include "dnn/engine.h"
 
-/* Stores sixteen columns of a row, or the remaining n. */
+/* Stores sixteen columns of a row, or the n columns that remain. */
 VINLINE void store_vector(const struct weft_dnn_job *job, enum weft_dtype out_dtype, const void *addend,
                           enum weft_dtype addend_dtype, int64_t row, int64_t column, int64_t n, const float *sum)
 {
@@ -24,8 +24,8 @@ VINLINE void store_vector(const struct weft_dnn_job *job, enum weft_dtype out_dt
     vstore(job->out, out_dtype, at, at + n, x);
 }
 
-/* Row by row, so that each output line is written in one go. Callers pass constant dtypes, so each kind of output is
- * compiled to its own loop. */
+/* Stores row by row, so that each cache line of the output is written in one go. Callers pass constant dtypes, so each
+ * kind of output is compiled to its own loop. */
 VINLINE void store_as(const struct weft_dnn_job *job, enum weft_dtype out_dtype, const void *addend,
                       enum weft_dtype addend_dtype, int64_t row, int64_t rows, int64_t column, int64_t columns,
                       const float *sum, int64_t sum_stride)
@@ -39,7 +39,8 @@ VINLINE void store_as(const struct weft_dnn_job *job, enum weft_dtype out_dtype,
     }
 }
 
-/* Writes a block of sums whose first element belongs to (row, column). Reads up to a vector past its last row. */
+/* Writes a block of sums whose first element belongs to (row, column). Reads up to a vector past the last row of
+ * sums. */
 VINLINE void store_block(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t column, int64_t columns,
                          const float *sum, int64_t sum_stride)
 {

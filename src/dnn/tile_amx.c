@@ -4,13 +4,13 @@
  *
  * The inner kernel is 2 x 2 tiles: 32 x 32 sums from two tiles of A (16 rows, 32 deep) and two of B (32 deep, 16
  * columns). A is read in place. B is packed in panels of 32 columns; a step of 32 along the depth is two tiles of 16
- * rows, each row the pairs (2p, 2p+1) of 16 columns, as TDPBF16PS requires. Depth is padded with zeros to whole steps
- * in B and, for the last step only, in a copy of A.
+ * rows, each row the pairs (2p, 2p+1) of 16 columns, as TDPBF16PS requires. The depth is padded with zeros to whole
+ * steps: in B when it is packed, and in A by copying the last step only.
  *
  * The depth is traversed in order, one step at a time, with one f32 sum per element. Long depths are split into chunks,
  * so that the working set of a tile of work stays in the second-level cache; between chunks the sums are kept in
- * scratch, unrounded. So the bits depend only on the depth. With fewer than 32 rows the tiles have fewer rows: a row's
- * sums do not depend on its neighbours.
+ * scratch, unrounded. So the rounding depends only on the depth. With fewer than 32 rows the tiles have fewer rows: a
+ * row's sums do not depend on neighbouring rows.
  *
  * The outer product needs its A transposed: each tile of work packs the columns of dY it needs, a chunk at a time,
  * unless they have been packed ahead for several tiles.
@@ -19,13 +19,14 @@
 #include "dnn/store_inl.h"
 
 #define STEP 32  /* depth of a tile */
-#define BLOCK 32 /* rows, and columns of a panel */
+#define BLOCK 32 /* rows of a row block, and columns of a panel */
 #define BLOCKS 8
 #define PANELS 12
 #define STEP_BYTES 2048 /* size of one step of a panel */
 #define TILE_BYTES 1024
 
-/* Depth between two visits to the sums in scratch: 256 rows of A or 384 columns of B then take less than 1 MB. */
+/* Depth that is traversed between two visits to the sums in scratch. 256 rows of A or 384 columns of B of this depth
+ * take less than 1 MB. */
 #define CHUNK 1024
 
 /* ---- packing: sixteen vectors of sixteen bf16 pairs */
@@ -38,7 +39,7 @@ VINLINE vh load_bf16(const void *data, enum weft_dtype dtype, int64_t index, int
                              : vload_half((const uint16_t *)data + index, n);
 }
 
-/* Vector p holds the pairs of lines (2p, 2p+1) at sixteen positions: for matrices with one line per element of the
+/* Loads the pairs of lines (2p, 2p+1) at sixteen positions into vector p; for matrices with one line per element of the
  * depth. */
 VINLINE void load_pairs_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_matrix *m, int64_t line, int64_t lines,
                            int64_t at, int64_t n)
@@ -55,7 +56,7 @@ VINLINE void load_pairs_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_m
     }
 }
 
-/* Vector i holds line i's sixteen pairs: for matrices whose lines run along the depth. */
+/* Loads line i's sixteen pairs into vector i; for matrices whose lines run along the depth. */
 VINLINE void load_lines_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_matrix *m, int64_t line, int64_t lines,
                            int64_t at, int64_t n)
 {
@@ -71,7 +72,7 @@ VINLINE void load_lines_as(vu *v, enum weft_dtype dtype, const struct weft_dnn_m
     }
 }
 
-/* A whole tile, the usual case, is straight-line code in registers. */
+/* Loads the vectors of a tile. For a whole tile, the usual case, this is straight-line code in registers. */
 #define LOAD(what, v, m, line, lines, line_max, at, n, n_max)                                                          \
     do {                                                                                                               \
         if ((lines) < (line_max) || (n) < (n_max))                                                                     \
@@ -224,7 +225,7 @@ static inline __attribute__((always_inline)) void multiply(const struct strip *a
     }
 }
 
-/* sum [32 x 32] (+)= body B + tail B, for one row block and one panel. */
+/* Computes sum [32 x 32] = or += body B + tail B for one row block and one panel. */
 static inline __attribute__((always_inline)) void block(const struct strip *body, const struct strip *tail,
                                                         const char *b, bool fresh, bool lower, float *sum,
                                                         const struct weft_dnn_job *job, struct leaving *l)
@@ -261,12 +262,12 @@ static inline __attribute__((always_inline)) void block(const struct strip *body
 struct work {
     const struct weft_dnn_job *job;
     int64_t row0, row1, panel0, panel1;
-    int64_t depth0, depth1; /* the chunk */
-    float *sums;            /* 32 x 32 sums of each block in order; of one block only if there is one chunk */
-    char *a;                /* packed rows: the whole chunk (outer), or a partial last step */
+    int64_t depth0, depth1; /* the chunk of the depth */
+    float *sums;            /* 32 x 32 sums of each block, in order; of a single block if there is only one chunk */
+    char *a;                /* packed rows: the whole chunk (outer product), or a partial last step */
 };
 
-/* Copies the parts of A that cannot be read in place, step by step, so that memory is read in order. */
+/* Copies those parts of A that cannot be read in place, step by step, so that memory is read in order. */
 static void pack_a(const struct work *w)
 {
     const struct weft_dnn_matrix *a = &w->job->a;
@@ -294,7 +295,7 @@ static void strips(const struct work *w, int64_t row, struct strip *body, struct
     *body = (struct strip){rows, rows + 32 * a->stride, 2 * a->stride, 64, a->across ? 0 : depth / STEP};
 }
 
-/* Prefetches an output block ahead of time: a store that misses the cache would stall everything after it. */
+/* Prefetches an output block, because a store that misses the cache would stall everything after it. */
 static inline void prefetch_out(const struct weft_dnn_job *job, int64_t row, int64_t rows, int64_t column)
 {
     int64_t size = job->out_dtype == WEFT_BF16 ? 2 : 4;
@@ -381,9 +382,10 @@ const struct weft_dnn_engine weft_dnn_amx = {
     .blocks = BLOCKS,
     .panel = BLOCK,
     .panels = PANELS,
-    .tiles_outer = 2, /* each tile packs its part of dY and streams X, so few large tiles are best */
+    .tiles_outer = 2, /* each tile packs its part of dY and streams X, so a few large tiles are best */
     .edge = 64,       /* cost of reading a row or column from the third-level cache */
-    .grain = 1 << 20, /* about two microseconds, as every tile sets up tile registers and ends unoverlapped */
+    .grain = 1 << 20, /* about two microseconds, because every tile sets up the tile registers, and its last stores
+                         overlap with no other work */
     .pack_depth = STEP,
     .plan = plan,
     .pack = pack,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * tile_attention_amx.c - small-block matmuls on AMX, for an op that computes something between two of them.
+ * tile_attention_amx.c - small-block matmuls on AMX, for an op that does other work between two of them.
  *
- * Nothing is planned, cut or booked here: operands are blocks in the caller's cache, padded by the caller to whole
- * tiles, so there are no edges. The kernel is 2 x 2 tiles of sums, as in tile_amx.c; remaining rows or columns are one
- * tile wide. Each element is one chain over the depth in steps of 32, so its bits depend neither on the blocking nor on
- * its neighbours.
+ * These matmuls need no plan, cut or scratch: operands are blocks in cache that the caller has padded to whole tiles,
+ * so there are no edges. The kernel is 2 x 2 tiles of sums, as in tile_amx.c; remaining rows or columns form blocks
+ * that are one tile wide. Each element is summed along the depth in steps of 32, so its value depends neither on the
+ * blocking nor on neighbouring elements.
  */
 #include "dnn/amx.h"
 #include "dnn/engine.h"
@@ -85,7 +85,8 @@ static inline __attribute__((always_inline)) void block(const struct operands *o
         _tile_stored(3, c + c_tile + TILE, c_stride);
 }
 
-/* The usual case, depth 64 and 32 columns: four tiles of b stay loaded while two rows of tiles of a pass through. */
+/* Handles the usual case, depth 64 and 32 columns: four tiles of b stay loaded while two rows of tiles of a are
+ * streamed. */
 static inline __attribute__((always_inline)) void strip(const struct operands *o, int64_t rows, int64_t column)
 {
     const char *a = o->a, *b = o->b + column / TILE * o->panel;

@@ -14,8 +14,8 @@
 enum { TILE = 16, TILE_STEP = 32, TILE_BYTES = 1024 };
 
 #if defined(__AVX512F__)
-/* Transposes 16 x 16 pairs in four rounds: at distance D, bit D of the row index is exchanged with bit D of the lane
- * index. */
+/* Transposes 16 x 16 pairs in four rounds: the round for D = 1, 2, 4 or 8 exchanges bit D of the row index with bit D
+ * of the lane index. */
 #define LANE(D, l) ((l) & (D) ? 16 + (l) - (D) : (l))
 #define LANES(D, x)                                                                                                    \
     LANE(D, 0) + x, LANE(D, 1) + x, LANE(D, 2) + x, LANE(D, 3) + x, LANE(D, 4) + x, LANE(D, 5) + x, LANE(D, 6) + x,    \
@@ -61,7 +61,7 @@ static inline void interleave_rows(char *low, char *high, const uint16_t *x, int
     memcpy(high, &b, sizeof b);
 }
 #else
-/* The same in pieces of one register. */
+/* The same two functions, in pieces that fit into one register. */
 static inline void transpose_pairs(char *to, int64_t to_stride, const char *from, int64_t from_stride)
 {
     typedef uint32_t v4 __attribute__((vector_size(16)));

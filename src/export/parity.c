@@ -131,7 +131,7 @@ static enum weft_status write_logits(struct weft_nn *model, int64_t length, FILE
 
 /* ---- the reference side */
 
-/* Starts a command whose output can be read from *from; returns 0 or the reason why not. */
+/* Starts a command whose output can be read from *from; returns 0 or an error number (errno). */
 static int start(char *const words[], pid_t *pid, FILE **from)
 {
     int pipe_ends[2];
@@ -150,7 +150,7 @@ static int start(char *const words[], pid_t *pid, FILE **from)
     return error;
 }
 
-/* Reads the last line that it prints. */
+/* Reads the last line that the command prints, and returns its exit status. */
 static int finish(pid_t pid, FILE *from, char line[512])
 {
     char next[512];
@@ -220,7 +220,7 @@ enum weft_status weft_parity_check(struct weft_nn *model, const char *format, co
     FILE *to = fd < 0 ? NULL : fdopen(fd, "w");
     *parity = (struct weft_parity){0};
     if (!to)
-        return FAIL(WEFT_IO, "cannot make a file in /tmp: %s", strerror(errno));
+        return FAIL(WEFT_IO, "cannot create a file in /tmp: %s", strerror(errno));
     enum weft_status status = write_logits(model, length, to);
     if (!weft_output_close(to) && status == WEFT_OK)
         status = FAIL(WEFT_IO, "cannot write %s", file);

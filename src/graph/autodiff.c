@@ -2,10 +2,10 @@
  *
  * autodiff.c - reverse-mode differentiation: visits nodes in reverse order and propagates gradients to their inputs.
  *
- * Gradients of one value from several users are summed in the reverse of the graph's order. Such sums are f32; other
- * gradients have the value's dtype. A param's gradient is a host buffer that every run accumulates into, so
- * micro-batches are summed without an extra pass. Accumulating kernels add to it directly; a gradient that is a
- * separate value (of a view, of a product) is added by one node.
+ * If several nodes use a value, its gradients from them are summed in f32, in reverse graph order; other gradients have
+ * the value's dtype. A param's gradient is a host buffer that every run accumulates into, so micro-batches are summed
+ * without an extra pass. Accumulating kernels add to it directly; a gradient that is a separate value (from a view or a
+ * matmul) is added by one extra node.
  */
 #include "graph/internal.h"
 
@@ -13,10 +13,10 @@
 
 struct weft_grads {
     struct weft_graph *graph;
-    struct weft_node *node;      /* being differentiated */
-    struct weft_value **partial; /* by value id: sum so far */
-    struct weft_value **buffer;  /* by value id: accumulator of its users, never an alias of another value */
-    bool *needed;                /* by value id: depends on something that wants a gradient */
+    struct weft_node *node;      /* the node being differentiated */
+    struct weft_value **partial; /* by value id: sum of the gradients so far */
+    struct weft_value **buffer;  /* by value id: accumulator of its gradient; never an alias of another value */
+    bool *needed;                /* by value id: whether it depends on a value with wants_grad */
     int *users;                  /* by value id: number of differentiable uses */
 };
 
@@ -27,7 +27,7 @@ static bool differentiable(const struct weft_node *node, int i)
     return node->in[i] && node->op->differentiable >> i & 1;
 }
 
-/* Forward sweep: finds the values that depend on something with wants_grad and counts their differentiable uses. */
+/* Forward sweep: finds the values that depend on a value with wants_grad, and counts their differentiable uses. */
 static void find_needed(struct weft_grads *grads, int nodes)
 {
     struct weft_graph *g = grads->graph;
@@ -64,7 +64,7 @@ struct weft_value *weft_grad_partial(struct weft_grads *grads, int i)
     return v->kind == WEFT_PARAM ? NULL : grads->partial[v->id];
 }
 
-/* buffer += gradient, using the backward kernel of a + b. */
+/* Emits buffer += gradient, using the backward kernel of a + b. */
 static void accumulate(struct weft_graph *g, struct weft_value *buffer, struct weft_value *gradient)
 {
     if (!buffer || !gradient || g->status != WEFT_OK)
@@ -122,7 +122,7 @@ struct weft_value *weft_grad_accumulator(struct weft_grads *grads, int i)
         return so_far;
     struct weft_value *buffer =
         v->kind == WEFT_PARAM ? weft_graph_value(g, WEFT_GRAD, v->name, WEFT_F32, &v->shape) : zeroed(g, &v->shape);
-    accumulate(g, buffer, so_far); /* gradients of earlier users come first */
+    accumulate(g, buffer, so_far); /* the buffer starts with the gradients of earlier users */
     grads->partial[v->id] = grads->buffer[v->id] = buffer;
     return buffer;
 }
@@ -152,7 +152,7 @@ struct weft_node *weft_grad_emit(struct weft_grads *grads, struct weft_value *co
     return weft_graph_append(g, node) ? node : NULL;
 }
 
-/* The usual case: one backward node that writes each gradient to a new value or an accumulator. */
+/* Handles the usual case: one backward node that writes each gradient to a new value or an accumulator. */
 static void emit_backward(struct weft_grads *grads)
 {
     struct weft_graph *g = grads->graph;
@@ -198,7 +198,7 @@ static void differentiate(struct weft_grads *grads, struct weft_node *node)
 
 /* Drops forward nodes whose outputs are written by their backward node. Then moves each node after the nodes it depends
  * on: the few users of such an output (sums of losses) move after the backward node. All other nodes keep their order,
- * and so do the nodes that read states relative to each other. */
+ * and nodes that read states also keep theirs relative to each other. */
 static void reorder_nodes(struct weft_graph *g, int forward_nodes)
 {
     struct weft_node **old = weft_graph_alloc(g, (size_t)g->node_count * sizeof *old);

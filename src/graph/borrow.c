@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * borrow.c - lets two executions of one model share prepared values: the first prepares them and the second reads them
- * there. So weights are packed only once for a graph for many rows and a graph for single rows.
+ * borrow.c - lets two executions of one model share prepared values: the first prepares them, and both read them. For
+ * example, a graph for many rows and a graph for single rows pack the weights only once.
  */
 #include "graph/internal.h"
 
@@ -15,7 +15,7 @@ static bool same_shape(const struct weft_value *a, const struct weft_value *b)
     return same;
 }
 
-/* Returns whether two nodes compute the same result: same op and attributes, on parameters of the same names. */
+/* Returns whether two nodes compute the same result: the same op and attributes, on parameters with the same names. */
 static bool same_work(const struct weft_node *a, const struct weft_node *b)
 {
     bool same = a->op == b->op && (!a->op->attr_bytes || memcmp(a->attr, b->attr, a->op->attr_bytes) == 0) &&

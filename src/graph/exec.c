@@ -54,7 +54,7 @@ void weft_exec_bind(struct weft_exec *exec, const struct weft_value *v, void *da
 {
     const struct weft_graph *g = exec->graph;
     assert(v->kind == WEFT_PARAM || v->kind == WEFT_GRAD || v->kind == WEFT_STATE);
-    for (int i = 0; i < g->value_count; i++) /* views and updates of bound memory share it */
+    for (int i = 0; i < g->value_count; i++) /* views and updates of a bound value share its memory */
         if (weft_value_root(g->values[i]) == v)
             exec->tensors[i].data = data;
 }
@@ -80,7 +80,7 @@ struct weft_tensor *weft_exec_tensor(struct weft_exec *exec, const struct weft_v
 
 size_t weft_exec_bytes(const struct weft_exec *exec) { return exec->bytes; }
 
-/* Rounds results as storing them in the graph's dtypes would. */
+/* Rounds the results of a node as if they were stored in the graph's dtypes. */
 static void round_results(struct weft_exec *exec, const struct weft_node *node)
 {
     struct weft_value *list[MAX_TOUCHED];

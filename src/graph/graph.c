@@ -59,7 +59,7 @@ void *weft_graph_alloc(struct weft_graph *g, size_t bytes)
     return memory;
 }
 
-/* Returns a copy that lives as long as the graph; if out of memory, fails the graph and returns NULL. */
+/* Returns a copy that lives as long as the graph. If out of memory, makes the graph fail and returns NULL. */
 static const char *copy_name(struct weft_graph *g, const char *name)
 {
     const char *copy = weft_arena_print(&g->arena, "%s", name);
@@ -76,10 +76,11 @@ int weft_graph_symbol(struct weft_graph *g, const char *name, int64_t max)
             return i;
         }
     if (g->symbol_count == MAX_SYMBOLS || max < 1) {
-        weft_graph_fail(g, FAIL(WEFT_INVALID,
-                                "symbol %s with maximum %lld: a maximum must be at least 1, and a graph can have at "
-                                "most %d symbols",
-                                name, (long long)max, MAX_SYMBOLS - 1));
+        weft_graph_fail(
+            g, FAIL(WEFT_INVALID,
+                    "cannot add symbol %s with maximum %lld: a maximum must be at least 1, and a graph can have at "
+                    "most %d symbols",
+                    name, (long long)max, MAX_SYMBOLS - 1));
         return 0;
     }
     const char *copy = copy_name(g, name);
@@ -125,7 +126,7 @@ struct weft_dim weft_shape_rows(const struct weft_shape *s)
 
 int64_t weft_shape_width(const struct weft_shape *s) { return s->ndim ? s->dim[s->ndim - 1].times : 1; }
 
-/* Appends to a growing array of pointers; false (and a failed graph) if out of memory. */
+/* Appends to a growing array of pointers. If out of memory, makes the graph fail and returns false. */
 static bool append(struct weft_graph *g, void ***list, int *count, int *room, void *item)
 {
     if (*count == *room) {
@@ -157,7 +158,7 @@ struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, c
     return append(g, (void ***)&g->values, &g->value_count, &g->value_room, v) ? v : NULL;
 }
 
-/* A name identifies one value of its kind. */
+/* Adds a named value; its name must be unique among the values of its kind. */
 static struct weft_value *named(struct weft_graph *g, enum weft_kind kind, const char *name, enum weft_dtype dtype,
                                 const struct weft_shape *s)
 {
@@ -247,7 +248,7 @@ bool weft_graph_append_unchecked(struct weft_graph *g, struct weft_node *node)
     return append(g, (void ***)&g->nodes, &g->node_count, &g->node_room, node);
 }
 
-/* Follows a view to its input, and with `updates` an updated state to the state before the update. */
+/* Follows a view to its input and, with `updates`, an updated state to the state before the update. */
 static const struct weft_value *origin(const struct weft_value *v, bool updates)
 {
     while (v->node && v == v->node->out[0] && !v->node->backward &&
@@ -286,7 +287,7 @@ bool weft_value_is_fixed(const struct weft_value *v)
     return fixed;
 }
 
-/* A state's memory holds only its latest value. */
+/* Checks that a node reads only the latest value of a state, because older values are not kept. */
 static enum weft_status check_states(const struct weft_node *node)
 {
     struct weft_value *list[MAX_TOUCHED];
@@ -294,7 +295,7 @@ static enum weft_status check_states(const struct weft_node *node)
     for (int i = 0; i < n; i++) {
         const struct weft_value *state = weft_value_root(list[i]);
         if (state->latest && origin(list[i], false) != state->latest)
-            return weft_node_fail(node, "reads the content of state %s from before an update; emit it earlier",
+            return weft_node_fail(node, "reads the content of state %s from before an update; emit the node earlier",
                                   state->name);
     }
     if (node->op->updates && weft_value_root(node->in[0])->kind != WEFT_STATE)
@@ -358,7 +359,7 @@ void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FI
     fputc(']', to);
 }
 
-/* Writes "; inputs: %3 bf16[rows, 64], blocks.0.ffn.fc f32[256, 64]". */
+/* Writes a list such as "; inputs: %3 bf16[rows, 64], blocks.0.ffn.fc f32[256, 64]". */
 static void describe_inputs(const struct weft_node *node, char *text, size_t size)
 {
     FILE *to = fmemopen(text, size, "w");
@@ -415,7 +416,7 @@ int weft_node_reads(const struct weft_node *node, struct weft_value *list[MAX_TO
     n = collect(list, n, node->gout);
     for (int i = 0; i < WEFT_MAX_ARGS; i++)
         if (node->gin[i] && node->op->accumulates >> i & 1)
-            list[n++] = node->gin[i]; /* accumulating reads it */
+            list[n++] = node->gin[i]; /* accumulating into a gradient also reads it */
     return n;
 }
 

@@ -2,9 +2,9 @@
  *
  * inspect.c - finds, in execution order, the first value that is non-finite or that differs between two executions.
  *
- * By the end of a run a NaN, an infinity or a difference has spread to nearly everything that depends on it, and the
- * memory of the first one may have been reused. So the steps run again one by one, and the outputs of each are
- * inspected before the next one starts: the same inputs give the same bits. In-place steps need no special care,
+ * By the end of a run, a NaN, an infinity or a difference has spread to nearly everything that depends on it, and the
+ * memory of the value in which it arose may have been reused. So the steps are run again one by one, with bit-identical
+ * results, and the outputs of each step are inspected before the next one starts. In-place steps need no special care,
  * because their input has already been inspected.
  */
 #include "graph/internal.h"
@@ -18,7 +18,7 @@ struct place {
     int64_t element;
 };
 
-/* Packed weights are opaque, and a state may have rows that were never written. */
+/* Returns whether v can be inspected: packed weights are opaque, and a state may have rows that were never written. */
 static bool is_readable(const struct weft_exec *exec, const struct weft_value *v)
 {
     bool opaque = v->packed_bytes && !weft_mode_is_reference(exec->mode);
@@ -50,7 +50,7 @@ static bool find_after(const struct weft_exec *exec, const struct weft_node *nod
 
 /* ---- the message */
 
-/* The first weight that a node reads, directly or through values computed in prepare; NULL: none. */
+/* Returns the first weight that a node reads, directly or through values computed in prepare, or NULL. */
 static const char *weight_of(const struct weft_node *node)
 {
     struct weft_value *list[MAX_TOUCHED];
@@ -99,7 +99,7 @@ bool weft_exec_find_nonfinite(struct weft_exec *exec, char *text, size_t size)
         weft_exec_step(exec, &exec->prepare[s]);
         found = find_after(exec, exec->prepare[s].node, &first);
     }
-    (void)weft_deferred(); /* a failed kernel leaves nothing to inspect */
+    (void)weft_deferred(); /* ignored: a failed kernel leaves nothing to inspect */
     weft_threads_leave(&scope);
     if (found)
         describe(exec, &first, "is not finite", text, size);
@@ -136,7 +136,8 @@ static bool differ_after(const struct weft_exec *a, const struct weft_exec *b, c
     return false;
 }
 
-/* Runs the steps of both in lockstep. If the graphs differ, the first step without a counterpart is the difference. */
+/* Runs the steps of both graphs in lockstep. If the graphs themselves differ, the first step without a counterpart is
+ * reported. */
 static bool compare_steps(struct weft_exec *a, struct weft_exec *b, bool prepare, char *text, size_t size,
                           double value[2])
 {

@@ -20,14 +20,14 @@ struct weft_graph {
     char message[1024]; /* message of the first failure */
     enum weft_dtype compute;
     struct weft_arithmetic arithmetic;
-    struct symbol symbols[MAX_SYMBOLS]; /* [0]: no symbol */
+    struct symbol symbols[MAX_SYMBOLS]; /* symbols[0] stands for a fixed size */
     int symbol_count;
     struct weft_node **nodes;
     int node_count, node_room;
     struct weft_value **values;
     int value_count, value_room;
     int label, group;
-    bool in_backward_pass; /* nodes emitted now belong to the backward pass */
+    bool in_backward_pass; /* the nodes being emitted belong to the backward pass */
     bool consumes_inputs;
 };
 
@@ -36,7 +36,7 @@ struct weft_value *weft_graph_value(struct weft_graph *g, enum weft_kind kind, c
 struct weft_node *weft_graph_node(struct weft_graph *g, const struct weft_op *op, const void *attr, bool backward);
 /* Appends a node; fails if it reads a state's content from before an update. */
 bool weft_graph_append(struct weft_graph *g, struct weft_node *node);
-bool weft_graph_append_unchecked(struct weft_graph *g, struct weft_node *node); /* for rebuilding the list */
+bool weft_graph_append_unchecked(struct weft_graph *g, struct weft_node *node); /* for rebuilding the list of nodes */
 
 /* List the values that a node reads or writes, in a fixed order; return the count. */
 enum { MAX_TOUCHED = 4 * WEFT_MAX_ARGS };
@@ -45,21 +45,22 @@ int weft_node_writes(const struct weft_node *node, struct weft_value *list[MAX_T
 
 /* Returns the value that owns v's memory: follows views and updates of a state. */
 const struct weft_value *weft_value_root(const struct weft_value *v);
-bool weft_value_is_bound(const struct weft_value *v); /* its memory belongs to the host */
+bool weft_value_is_bound(const struct weft_value *v); /* whether its memory belongs to the host */
 bool weft_node_reads_state(const struct weft_node *node);
-bool weft_value_is_fixed(const struct weft_value *v); /* a weight, or computed from weights in prepare */
+bool weft_value_is_fixed(
+    const struct weft_value *v); /* whether v is a weight, or is computed from weights in prepare */
 
 /* ---- the plan (plan.c), buffer offsets (offsets.c) */
 
 struct piece {    /* a range of the buffer, live from step `first` to step `last` */
     size_t exact; /* bytes requested */
-    size_t bytes; /* rounded up, or including guards */
+    size_t bytes; /* bytes allocated: rounded up, or including guards */
     size_t offset;
     int first, last;
     const char *name;
 };
 
-/* Prints "bf16[rows, 64]" (graph.c). */
+/* Prints the type and shape of a value, such as "bf16[rows, 64]" (graph.c). */
 void weft_shape_print(const struct weft_graph *g, const struct weft_value *v, FILE *to);
 
 /* Assigns offsets so that pieces that are live at the same time do not overlap; *total is the size of the buffer. */
@@ -68,7 +69,7 @@ enum weft_status weft_pieces_assign_offsets(struct piece *pieces, int count, str
 struct step {
     const struct weft_node *node;
     struct weft_call call;
-    double seconds; /* while profiling */
+    double seconds; /* time spent while profiling */
     int64_t runs;
 };
 
@@ -87,13 +88,13 @@ struct weft_exec {
     int piece_count;
     bool profiling;
     bool *kept;                    /* by value id: prepared here and kept for runs */
-    const struct weft_exec *other; /* prepares the values that both would prepare (see borrow.c); NULL: none */
+    const struct weft_exec *other; /* execution whose prepared values this one reads (see borrow.c), or NULL */
 };
 
-enum { GUARD = 128 }; /* guarded execution: bytes before each piece, and at least as many after it */
+enum { GUARD = 128 }; /* in guarded execution: guard bytes before each piece, and the minimum after it */
 
 enum weft_status weft_exec_plan(struct weft_exec *exec);
-/* Returns the value of `exec` that holds what a node would prepare from parameters alone, or NULL (borrow.c). */
+/* Returns the value that `exec` prepares with the same op from the same parameters as a node, or NULL (borrow.c). */
 const struct weft_value *weft_exec_prepared(const struct weft_exec *exec, const struct weft_node *node);
 void weft_exec_step(struct weft_exec *exec, struct step *step);
 

@@ -2,9 +2,9 @@
  *
  * offsets.c - assigns buffer offsets to pieces with lifetimes.
  *
- * Pieces are placed in order of descending size, each at the lowest offset where it overlaps no placed piece that is
- * live at the same time. This is not optimal (the problem is two-dimensional bin packing), but within a few per cent of
- * the maximum number of bytes that are live at the same time.
+ * Pieces are placed in order of descending size, each at the lowest offset at which it overlaps no placed piece that is
+ * live at the same time. The result is not optimal, because the problem is two-dimensional bin packing, but it is
+ * within a few per cent of the maximum number of bytes that are live at the same time.
  */
 #include "graph/internal.h"
 
@@ -18,7 +18,7 @@ static int larger_first(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* `placed` is ordered by offset. */
+/* Returns the lowest offset at which a piece fits. `placed` is ordered by offset. */
 static size_t lowest_gap(const struct piece *piece, struct piece *const *placed, int count)
 {
     size_t at = 0;

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * op.h - the contract between the graph and an op. The graph reaches an op only through its descriptor.
+ * op.h - the contract between the graph and an op. The graph accesses an op only through its descriptor.
  *
- * An op is one file in ops/ that ends in one `const struct weft_op WEFT_OP(name)`. The file is compiled once per
+ * An op is one file in ops/ that ends with one `const struct weft_op WEFT_OP(name)`. The file is compiled once per
  * instruction-set level (see Makefile), so everything but the descriptor and the builder is static.
  *
- * Invariants a kernel may rely on, and must keep:
- *  - It runs only after `shape` and `plan` succeeded: it cannot fail, allocates nothing, and accesses only the tensors
- *    of its call and the scratch memory it booked.
- *  - Dimensions in a call are run-time counts, at most the counts that `plan` saw. There may be zero rows.
- *  - The summation order of an output element depends only on reduction lengths, widths and dtypes: never on the number
+ * Invariants that a kernel can rely on and must keep:
+ *  - A kernel runs only after `shape` and `plan` have succeeded. It cannot fail, allocates nothing, and accesses only
+ *    the tensors of its call and the scratch memory that `plan` requested.
+ *  - Dimensions in a call are run-time counts, which never exceed those that `plan` was called with. There may be zero
+ *    rows.
+ *  - The summation order of an output element depends only on reduction lengths, widths and dtypes, never on the number
  *    of rows, the row's index, or the number of threads.
  *  - Outputs are overwritten, except gradients listed in `accumulates`, which are added to.
- *  - `ref` sees every float tensor as f64 and is written in plain loops: it is the specification. If `rounds` is set in
- *    the call, it also rounds to bf16 the intermediate results that the kernel rounds, which are part of it.
+ *  - `ref` receives every float tensor as f64 and is written in plain loops: it is the specification. If `rounds` is
+ *    set in the call, it also rounds to bf16 the same intermediate results as the kernel; these roundings are part of
+ *    the specification.
  */
 #ifndef WEFT_OP_H
 #define WEFT_OP_H
@@ -29,17 +31,17 @@ struct weft_grads;
 
 /* The arguments of a kernel. An absent optional tensor is NULL.
  *   forward:  reads in[], writes out[]
- *   backward: reads gout[] and those in[] and out[] that the op's masks name (others are NULL), writes gin[] */
+ *   backward: reads gout[] and the elements of in[] and out[] selected by the op's masks (others NULL), writes gin[] */
 struct weft_call {
     const void *attr; /* the node's attributes, as passed to weft_graph_emit */
-    bool rounds;      /* for ref: round the intermediate results that the kernel rounds to bf16 */
+    bool rounds;      /* for ref: round to bf16 the intermediate results that the kernel rounds to bf16 */
     void *plan;       /* result of plan(), or NULL */
     const struct weft_tensor *in[WEFT_MAX_ARGS];
     struct weft_tensor *out[WEFT_MAX_ARGS];
     const struct weft_tensor *gout[WEFT_MAX_ARGS];
     struct weft_tensor *gin[WEFT_MAX_ARGS];
-    char *scratch; /* booked bytes shared by all threads, 64-byte aligned */
-    char *local;   /* the booked bytes of thread t start at local + t * local_stride */
+    char *scratch; /* requested memory shared by all threads, 64-byte aligned */
+    char *local;   /* the memory of thread t starts at local + t * local_stride */
     size_t local_stride;
 };
 
@@ -47,18 +49,19 @@ struct weft_call {
  * graph. */
 struct weft_booking {
     struct weft_arena *arena;
-    size_t scratch; /* bytes */
+    size_t scratch; /* bytes shared by all threads */
     size_t local;   /* bytes per thread */
     void *plan;
 };
 
 struct weft_cost {
-    double flops; /* multiply and add count as two */
-    double bytes; /* read and written, each tensor once */
+    double flops; /* a multiply-add counts as two */
+    double bytes; /* bytes read and written, counting each tensor once */
 };
 
 struct weft_kernel {
-    /* Optional. Called once on the fast path, with every dimension at its maximum and data NULL. */
+    /* Optional: requests memory. Called once, only on the fast path, with every dimension at its maximum and data
+     * NULL. */
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
     void (*run)(const struct weft_call *call);
     void (*ref)(const struct weft_call *call);
@@ -71,7 +74,8 @@ struct weft_kernel {
 
 /* One size at which the harness tests an op. Each op gives n[] and x[] its own meaning: the comment above its table of
  * cases lists the entries in order. Unused entries are 0. Two conventions:
- *  - A case "inside" puts other ops before or after the op, so that its gradients have its dtype and it runs in place.
+ *  - A case named "inside" puts other ops before or after the op, so that the op runs in place and gradients have the
+ *    op's dtype.
  *  - Sizes named after a constant ("lanes+1", "tile-1", "chunk") are at or next to a boundary of the kernel. */
 struct weft_case {
     const char *name;
@@ -89,39 +93,41 @@ struct weft_op {
 
     struct weft_kernel fwd, bwd;
 
-    /* How to differentiate. If `grad` is set, it emits the nodes of the derivative. Otherwise, if bwd.run is set, the
-     * graph emits one backward node. With neither, the op has no derivative (integers, statistics). */
+    /* Emits the nodes of the derivative. If `grad` is NULL and bwd.run is set, the graph emits one backward node; if
+     * both are NULL, the op has no derivative (integers, statistics). */
     void (*grad)(struct weft_graph *graph, struct weft_node *node, struct weft_grads *grads);
     uint32_t grad_only_in;   /* bit i: forward does not read in[i]; only the derivative does */
     uint32_t bwd_reads_in;   /* bit i: backward reads in[i] */
     uint32_t bwd_reads_out;  /* bit o: backward reads out[o] */
     uint32_t differentiable; /* bit i: in[i] has a gradient */
-    uint32_t accumulates;    /* bit i: gin[i] is added to, not overwritten: weights, and inputs shared by many rows */
+    uint32_t accumulates;    /* bit i: gin[i] is added to, not overwritten: weights, and inputs that rows share */
     uint32_t no_grad_out;    /* bit o: out[o] has no gradient (statistics, predictions) */
-    /* The backward kernel also writes the forward outputs, at no extra cost (a loss that computes its gradient along
-     * with its value). After differentiation the forward node is dropped and the backward node provides out[]. */
+    /* The backward kernel also writes the forward outputs, at no extra cost (for example, a loss that computes its
+     * gradient along with its value). After differentiation, the forward node is dropped, and the backward node
+     * provides out[]. */
     bool bwd_writes_out;
 
-    int8_t inplace;      /* 1 + index of the input that out[0] may alias (same size), 0: none */
-    int8_t inplace_grad; /* 1 + o: gin[0] may alias gout[o], 0: none */
+    int8_t inplace;      /* 1 + index of the input, of the same size, that out[0] may alias; 0: none */
+    int8_t inplace_grad; /* 1 + o if gin[0] may alias gout[o]; 0: none */
     bool is_view;        /* out[0] is in[0]'s memory with a different shape; run is never called */
-    bool updates;        /* out[0] is in[0]'s memory, a state that run changes; runs even if nothing reads out[0] */
+    bool updates; /* out[0] is in[0]'s memory, a state that run changes; the op runs even if nothing reads out[0] */
 
     /* Writes the op as ONNX nodes; NULL: not supported by the exporter. */
     enum weft_status (*onnx)(const struct weft_node *node, void *writer);
 
-    /* The harness: `build` builds a graph around the op for a case and marks its outputs with weft_graph_output. `fill`
-     * sets the content of an input and returns true; if it returns false, floats are normally distributed and integers
-     * 0. */
+    /* For the test harness: `build` builds a graph around the op for a case and marks its outputs with
+     * weft_graph_output. `fill` sets the content of an input and returns true; if it returns false, floats are normally
+     * distributed and integers 0. */
     const struct weft_case *cases;
     int case_count;
     void (*build)(struct weft_graph *graph, const struct weft_case *c);
     bool (*fill)(const struct weft_case *c, const char *input, struct weft_tensor *t);
-    double tolerance;      /* relative error allowed against ref in f32, 0: the harness's default */
-    double tolerance_bf16; /* likewise in bf16 */
+    double tolerance;      /* relative error allowed against ref in f32; 0: the harness's default */
+    double tolerance_bf16; /* the same for bf16 */
 };
 
-/* weft_op_gelu at the base level, weft_op_gelu_v3 and weft_op_gelu_v4 at the others. */
+/* The descriptor's name, for example weft_op_gelu at the base level, and weft_op_gelu_v3 and weft_op_gelu_v4 at the
+ * others. */
 #ifdef WEFT_LEVEL
 #define WEFT_OP_PASTE_(name, level) weft_op_##name##_##level
 #define WEFT_OP_PASTE(name, level) WEFT_OP_PASTE_(name, level)

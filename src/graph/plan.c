@@ -3,9 +3,9 @@
  * plan.c - plans execution: the order of the nodes, the lifetime of each value, and one buffer for all of them.
  *
  * Time is the list of steps: first the steps that depend only on parameters (prepare), then the others (run). A value
- * lives from the step that computes it to the last step that reads it; inputs, outputs and prepared values that runs
- * read live to the end. Values that share memory (views, in-place results) are one storage. Scratch is a storage of one
- * step.
+ * lives from the step that computes it to the last step that reads it; inputs, outputs, and prepared values that runs
+ * read live until the end. Values that share memory (views, in-place results) are one storage. Scratch is a storage
+ * that lives for one step.
  */
 #include "graph/internal.h"
 
@@ -16,21 +16,21 @@ enum { PIECE_ALIGN = 64 };
 
 struct storage {
     size_t bytes;
-    int first, last; /* steps */
+    int first, last; /* first and last step of its lifetime */
     int piece;
-    bool shared_ok; /* false if the host reads or writes it: nothing may then be computed in its place */
+    bool shared_ok; /* false if the host reads or writes it; then no other value may be computed in its memory */
 };
 
 struct planner {
     struct weft_exec *exec;
     struct weft_arena arena; /* freed when planning ends */
-    bool *alive, *early;     /* by node: its result is needed; it depends only on parameters */
-    bool *prepared;          /* by value */
+    bool *alive, *early;     /* by node: whether its result is needed, and whether it depends only on parameters */
+    bool *prepared;          /* by value: whether it is computed in prepare */
     int *last;               /* by value: the last step that touches it */
-    int *storage_of;         /* by value; -1: none */
+    int *storage_of;         /* index of the storage by value; -1: none */
     struct storage *storages;
     int storage_count;
-    struct step *steps; /* prepare, then run */
+    struct step *steps; /* the steps of prepare, then those of run */
     int step_count, prepare_count;
 };
 
@@ -74,7 +74,7 @@ static void find_alive(struct planner *p, bool *read)
     }
 }
 
-/* Skips the nodes whose values the other execution already keeps prepared. */
+/* Skips the nodes whose values the other execution has already prepared. */
 static void borrow(struct planner *p)
 {
     const struct weft_graph *g = p->exec->graph;
@@ -135,8 +135,8 @@ static enum weft_status new_storage(struct planner *p, const struct weft_value *
     return WEFT_OK;
 }
 
-/* Finds the last step that touches each value; for values that outlive a run, the number of steps. A view keeps its
- * input alive, so views are followed before any lifetime of a storage is used. */
+/* Finds the last step that touches each value; for values that outlive a run, this is the number of steps. A view keeps
+ * its input alive, so a view's last step also counts for its input. */
 static void find_last_touches(struct planner *p)
 {
     const struct weft_graph *g = p->exec->graph;
@@ -168,8 +168,8 @@ static void touch(struct planner *p, const struct weft_value *v, int last)
         s->shared_ok = false;
 }
 
-/* Returns whether `to` may take the memory of `from` at step s: same size, not needed afterwards, and the node reads it
- * as one input only (a second input might be read after it was overwritten). */
+/* Returns whether `to` may reuse the memory of `from` at step s: both have the same size, `from` is not needed
+ * afterwards, and the node reads it through one input only (a second input might be read after it was overwritten). */
 static bool may_share(const struct planner *p, const struct weft_value *from, const struct weft_value *to, int s)
 {
     if (p->exec->mode == WEFT_GUARDED || !from || !to || p->storage_of[from->id] < 0)
@@ -217,7 +217,7 @@ static enum weft_status assign_storages(struct planner *p)
                 continue;
             const struct weft_value *source = shared_source(p, p->steps[s].node, list[i], s);
             if (source && weft_value_is_bound(source))
-                continue; /* shares the bound memory */
+                continue; /* the value shares the bound memory */
             if (source && p->storage_of[source->id] < 0) {
                 /* a view of a borrowed value */
                 p->exec->tensors[list[i]->id].data = p->exec->tensors[source->id].data;
@@ -260,7 +260,7 @@ static void link_call(struct weft_exec *exec, struct step *step)
     }
 }
 
-/* Calls every op's plan() with all dimensions at their maxima, and books its scratch. */
+/* Calls every op's plan() with all dimensions at their maxima, and reserves the scratch that it requests. */
 static enum weft_status plan_ops(struct planner *p, int *scratch_piece, int *local_piece)
 {
     struct weft_exec *exec = p->exec;
@@ -297,7 +297,7 @@ static enum weft_status allocate(struct planner *p, const int *scratch_piece, co
 {
     struct weft_exec *exec = p->exec;
     TRY(weft_pieces_assign_offsets(exec->pieces, exec->piece_count, &p->arena, &exec->bytes));
-    TRY(weft_size_add(exec->bytes, GUARD, &exec->bytes)); /* overruns are detected instead of crashing */
+    TRY(weft_size_add(exec->bytes, GUARD, &exec->bytes)); /* so that overruns are detected instead of crashing */
     if (exec->mode == WEFT_UNBACKED)
         return WEFT_OK;
     exec->buffer = weft_pages_alloc(exec->bytes);
@@ -312,7 +312,7 @@ static enum weft_status allocate(struct planner *p, const int *scratch_piece, co
             exec->tensors[v].data = piece_start(exec, p->storages[p->storage_of[v]].piece);
     if (exec->mode != WEFT_GUARDED)
         return WEFT_OK;
-    memset(exec->buffer, 0xff, exec->bytes); /* NaN: reads of unwritten memory show in the result */
+    memset(exec->buffer, 0xff, exec->bytes); /* NaN, so that a read of unwritten memory shows in the result */
     return WEFT_OK;
 }
 

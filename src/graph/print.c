@@ -46,8 +46,8 @@ static bool is_drawn(const struct weft_node *node)
     return forward && !weft_value_is_fixed(node->out[0]);
 }
 
-/* Prints the names of the weights, inputs and states that v depends on, following values computed in prepare; one per
- * line. */
+/* Prints the names of the weights, inputs and states that v depends on, one per line, following values computed in
+ * prepare. */
 static void print_sources(const struct weft_value *v, FILE *to)
 {
     struct weft_value *list[MAX_TOUCHED];
@@ -84,8 +84,8 @@ static void print_arrows(const struct weft_node *node, FILE *to)
     }
 }
 
-/* The forward pass: nodes are boxes, grouped by layer, with the names of the weights, inputs and states they read.
- * Arrows are the values passed between nodes. Nodes that write an output have a bold frame. */
+/* Prints the forward pass. Nodes are boxes, grouped by layer, with the names of the weights, inputs and states they
+ * read. Arrows are the values passed between nodes. Nodes that write an output have a bold frame. */
 void weft_graph_print_dot(const struct weft_graph *g, FILE *to)
 {
     int last_label = -1, skipped = 0;

@@ -4,9 +4,10 @@
  *
  * Nodes are marked one by one (weft_graph_mark_recompute), or all nodes of every layer except those that other layers
  * read. If a node of the backward pass reads the output of a marked node, a copy of the marked node, and of the marked
- * nodes it depends on, is inserted before the reader. Everything else (the residual stream that enters a layer,
- * parameters, packed weights) is kept. Nodes of the backward pass share copies within a layer but not across layers, so
- * no copy lives longer than a layer. Kernels and dropout masks are functions of their inputs, so bits do not change.
+ * nodes it depends on, is inserted before the reader. All other values (the residual stream that enters a layer,
+ * parameters, packed weights) are kept. Nodes of the backward pass share copies within a layer but not across layers,
+ * so no copy lives longer than a layer. Kernels and dropout masks are functions of their inputs, so results are
+ * bit-identical.
  */
 #include "graph/internal.h"
 
@@ -15,12 +16,13 @@
 struct pass {
     struct weft_graph *graph;
     int label;                  /* layer of the backward nodes that share the current copies */
-    struct weft_value **copies; /* by value id: its copy for that layer */
-    bool *fixed;                /* by value id: depends only on parameters, computed in prepare */
+    struct weft_value **copies; /* by value id: the value's copy for that layer */
+    bool *fixed;                /* by value id: whether it depends only on parameters and is computed in prepare */
     size_t values;              /* length of both arrays */
 };
 
-/* A view costs nothing and keeps its input alive, so it is recomputed if its input is. */
+/* Returns whether v is recomputed. A view costs nothing and keeps its input alive, so it is recomputed if its input
+ * is. */
 static bool is_recomputed(const struct pass *p, const struct weft_value *v)
 {
     const struct weft_node *node = v->node;
@@ -82,7 +84,7 @@ static void find_fixed(struct pass *p)
     }
 }
 
-/* Makes a node of the backward pass read copies. */
+/* Makes a node of the backward pass read copies of the recomputed values. */
 static void redirect(struct pass *p, struct weft_node *node)
 {
     if (node->label != p->label)
@@ -128,7 +130,7 @@ void weft_graph_mark_recompute(struct weft_value *v)
 enum weft_status weft_graph_recompute(struct weft_graph *g)
 {
     TRY(weft_graph_status(g));
-    bool *crosses = weft_graph_alloc(g, (size_t)g->value_count); /* by value id: another layer reads it */
+    bool *crosses = weft_graph_alloc(g, (size_t)g->value_count); /* by value id: whether another layer reads it */
     TRY(weft_graph_status(g));
     for (int n = g->node_count - 1; n >= 0; n--) {
         struct weft_node *node = g->nodes[n];

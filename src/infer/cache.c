@@ -6,8 +6,8 @@
  *   window        a sequence has its own ring of pages: token tile j is in page j mod (number of pages)
  *   per sequence  one row
  *
- * An op that expands the whole store also computes the rows of unused pages. So pages are allocated from the low end,
- * and rows above the highest one in use are skipped.
+ * An op that expands the whole store also computes the rows of unused pages. To limit this work, pages are allocated
+ * from the low end, and rows above the highest one in use are skipped.
  */
 #include "infer/infer.h"
 
@@ -18,7 +18,7 @@ enum { ALIGN = 64 };
 /* ---- sizes */
 
 /* New rows are written before old ones are read, so a ring holds the longest chunk and the window before it. Position p
- * is row p mod (rows of the ring), so tile boundaries do not matter. */
+ * is stored in row p mod (rows of the ring), so tile boundaries do not matter. */
 static int64_t ring_tiles(const struct weft_cache_size *size)
 {
     if (size->window == 0)
@@ -205,7 +205,7 @@ void weft_cache_extend(struct weft_cache *c, int64_t sequence, int64_t n)
         add_page(c, sequence, page);
 }
 
-/* Copies (from < 0: clears) the rows of a sequence in one slot. */
+/* Copies the rows of a sequence in one slot, or clears them if `from` is negative. */
 static void copy_slot(struct weft_cache *c, int slot, int64_t from, int64_t to, int64_t rows)
 {
     size_t row = row_bytes(&c->net->slots[slot]);

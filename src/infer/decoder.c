@@ -4,7 +4,8 @@
  *
  * Two graphs share the cache: the prefill graph for any feeds, and the decode graph for feeds of one token, if the
  * model decodes differently. Otherwise only the prefill graph is planned, so that weights are packed once. Which graph
- * computes a feed depends on that feed alone: a run with both kinds of feeds is two runs, whose logits are merged.
+ * computes a feed depends on that feed alone: a run with both kinds of feeds is split into two runs, whose logits are
+ * merged.
  */
 #include "infer/infer.h"
 
@@ -37,16 +38,17 @@ static enum weft_status start(struct weft_decoder *s, struct engine *e)
     weft_net_bind(&e->net, e->exec, s->model, NULL);
     TRY(weft_cache_bind(&s->cache, &e->net, e->exec));
     TRY(weft_exec_prepare(e->exec));
-    weft_params_drop(&s->model->params); /* the packed copies are enough */
+    weft_params_drop(&s->model->params); /* only the packed copies are needed from here on */
     return WEFT_OK;
 }
 
 static enum weft_status check_size(const struct weft_decoder_size *size)
 {
     if (size->sequences < 1 || size->length < 1 || size->chunk < 1)
-        return FAIL(WEFT_INVALID,
-                    "a session of %lld sequences of %lld tokens in chunks of %lld: each must be at least 1",
-                    (long long)size->sequences, (long long)size->length, (long long)size->chunk);
+        return FAIL(
+            WEFT_INVALID,
+            "a session of %lld sequences of %lld tokens in chunks of %lld: all three numbers must be at least 1",
+            (long long)size->sequences, (long long)size->length, (long long)size->chunk);
     if (size->pages < 0)
         return FAIL(WEFT_INVALID, "a session of %lld pages: pass at least 1, or 0 for enough pages for all sequences",
                     (long long)size->pages);
@@ -145,8 +147,8 @@ static enum weft_status check_feeds(const struct weft_decoder *s, const struct w
     for (int i = 0; i < count; i++) {
         const struct weft_feed *f = &feeds[i];
         if (f->sequence < 0 || f->sequence >= s->size.sequences)
-            return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has 0 .. %lld", (long long)f->sequence,
-                        (long long)s->size.sequences - 1);
+            return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has sequences 0 to %lld",
+                        (long long)f->sequence, (long long)s->size.sequences - 1);
         if (s->fed[f->sequence])
             return FAIL(WEFT_INVALID, "sequence %lld is fed twice in one run: join its tokens into one feed",
                         (long long)f->sequence);
@@ -211,7 +213,7 @@ static enum weft_status run_engine(struct weft_decoder *s, const struct engine *
     weft_exec_count(e->exec, e->net.rows, rows);
     weft_exec_count(e->exec, e->net.store_rows, s->cache.high);
     TRY(weft_exec_run(e->exec));
-    weft_params_drop(&s->model->params); /* drops the embedding rows that were read */
+    weft_params_drop(&s->model->params); /* releases the memory of the embedding rows that were read */
     return WEFT_OK;
 }
 
@@ -249,7 +251,7 @@ enum weft_status weft_decoder_run(struct weft_decoder *s, const struct weft_feed
 enum weft_status weft_decoder_reset(struct weft_decoder *s, int64_t sequence)
 {
     if (sequence < 0 || sequence >= s->size.sequences)
-        return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has 0 .. %lld", (long long)sequence,
+        return FAIL(WEFT_INVALID, "there is no sequence %lld: the session has sequences 0 to %lld", (long long)sequence,
                     (long long)s->size.sequences - 1);
     weft_cache_clear(&s->cache, sequence);
     return WEFT_OK;

@@ -75,7 +75,7 @@ struct weft_decoder_size {
     int64_t sequences, length; /* number of sequences, and their maximum length in tokens */
     int64_t chunk;             /* maximum number of new tokens in a run, over all sequences */
     bool expand;               /* also decode with the prefill graph: bit-identical logits */
-    uint64_t scatter;          /* like `pages`, as in weft_cache_size */
+    uint64_t scatter;          /* `scatter` and `pages`: as in weft_cache_size */
     int64_t pages;
     bool last; /* compute only the logits of the last token of each feed */
 };
@@ -96,13 +96,13 @@ enum weft_status weft_decoder_reset(struct weft_decoder *s, int64_t sequence);
 /* Makes the empty sequence `to` a copy of `from`. */
 enum weft_status weft_decoder_fork(struct weft_decoder *s, int64_t from, int64_t to);
 int64_t weft_decoder_length(const struct weft_decoder *s, int64_t sequence);
-struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s); /* `token` is per layer */
-/* For benches: append n tokens to a sequence without computing them; remove the last n tokens of all sequences; start
- * (NULL) or print a profile of the decode graph. */
+struct weft_cache_bytes weft_decoder_cache_bytes(const struct weft_decoder *s); /* `token` is the size per layer */
+/* For benchmarks: append n tokens to a sequence without computing them; remove the last n tokens of all sequences;
+ * start (NULL) or print a profile of the decode graph. */
 void weft_decoder_skip(struct weft_decoder *s, int64_t sequence, int64_t n);
 void weft_decoder_rewind(struct weft_decoder *s, int64_t n);
 void weft_decoder_profile(struct weft_decoder *s, FILE *to);
 int64_t weft_decoder_free_pages(const struct weft_decoder *s);
-size_t weft_decoder_bytes(const struct weft_decoder *s); /* total: cache, graphs, packed weights */
+size_t weft_decoder_bytes(const struct weft_decoder *s); /* total size: cache, graphs and packed weights */
 
 #endif

@@ -153,7 +153,8 @@ static int64_t take_top(struct weft_sampler *s, double all)
     return taken;
 }
 
-/* Returns the smallest number of the tokens left by top_k whose sum reaches top_p of the sum of all of them. */
+/* Returns how many of the tokens left by top_k, most likely first, are needed until their weights sum to at least top_p
+ * of the total. */
 static int64_t cut_top_p(const struct weft_sampler *s, int64_t taken)
 {
     double all = 0, sum = 0;
@@ -180,7 +181,7 @@ static int32_t draw(struct weft_sampler *s, double all, uint64_t key, uint64_t c
     double sum = 0, so_far = 0;
     int32_t last = token_at(s, which, 0);
     for (int64_t i = 0; i < n; i++) {
-        float *w = &s->weight[token_at(s, which, i)]; /* the largest is 1 */
+        float *w = &s->weight[token_at(s, which, i)]; /* weights are relative to the largest, which is 1 */
         *w = *w >= s->how.min_p ? *w : 0;
         sum += *w;
     }

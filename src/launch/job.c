@@ -2,9 +2,10 @@
  *
  * job.c - starts the ranks, monitors them, and restarts them from the newest checkpoint if they fail.
  *
- * The launcher has its own process group, because a ^C on the terminal would make it terminate the ranks. SIGUSR1,
- * which launchers pass on, asks the ranks to save. A launcher may wait for a lost host. So ranks that end
- * because they lost another rank write its number to a file, after which the launcher has only a few seconds.
+ * The launcher has its own process group, because otherwise a ^C on the terminal would make it terminate the ranks.
+ * SIGUSR1, which launchers pass on, asks the ranks to save. A launcher may wait for a lost host. So a rank that ends
+ * because it lost another rank writes the number of the lost rank to a file, and the launcher is killed if it does not
+ * end within a few seconds.
  */
 #define _GNU_SOURCE
 #include "ckpt/ckpt.h"
@@ -20,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GRACE = 6 }; /* seconds from a report to SIGKILL: Open MPI's launcher crashes on an earlier SIGTERM */
+enum { GRACE = 6 }; /* seconds from a report to SIGKILL; an earlier SIGTERM would crash Open MPI's launcher */
 
 /* One attempt to run the ranks. */
 struct attempt {
@@ -29,7 +30,7 @@ struct attempt {
     pid_t pid;
     int passed;      /* number of signals that were passed on */
     double reported; /* time when a rank reported; 0: none did */
-    bool killed;     /* because of the report */
+    bool killed;     /* killed because of the report */
 };
 
 static void note(const struct weft_rank_job *job, enum weft_rank_job_notice notice)
@@ -75,7 +76,7 @@ static enum weft_status start(struct attempt *a)
     return WEFT_OK;
 }
 
-/* Keeps a number of threads that the user set. */
+/* If the user set a number of threads, it is kept. */
 static enum weft_status set_environment(const struct attempt *a)
 {
     char number[16], threads[16];

@@ -25,8 +25,8 @@ struct weft_hosts {
         int slots;
     } * list;
 };
-/* Parses "a:2,b:2"; a host without a number has one slot. NULL: no hosts, which means this host. Release even after a
- * failure. */
+/* Parses a list such as "a:2,b:2"; a host without a number has one slot. If `text` is NULL, the list is empty, which
+ * means this host. The list must be released even after a failure. */
 enum weft_status weft_hosts_parse(struct weft_hosts *hosts, const char *text);
 void weft_hosts_release(struct weft_hosts *hosts);
 /* Returns the hosts as text, which the caller frees. NULL: not enough memory. */
@@ -45,8 +45,8 @@ struct weft_layout {
     int threads;      /* threads per rank */
     int per_node;     /* ranks bound to each NUMA node; 0: not bound */
 };
-/* Chooses the layout. If `ranks` is 0 and there are no hosts, it is one rank per NUMA node, which keeps a rank's memory
- * local to its threads. Other hosts are assumed to be like this one. `sys` is /sys/devices/system/node. */
+/* Chooses the layout. If `ranks` is 0 and there are no hosts, there is one rank per NUMA node, which keeps a rank's
+ * memory local to its threads. Other hosts are assumed to be like this one. `sys` is /sys/devices/system/node. */
 void weft_layout_make(struct weft_layout *layout, int ranks, const struct weft_hosts *hosts, const char *sys);
 
 /* ---- the launcher (mpirun.c) */
@@ -78,7 +78,7 @@ struct weft_rank_job {
     struct weft_mpirun mpirun;
     struct weft_hosts hosts;
     int ranks;          /* 0: one per NUMA node */
-    int min_ranks;      /* minimum when ranks are lost; 0: the number must not shrink */
+    int min_ranks;      /* minimum number of ranks after a loss; 0: the number must not shrink */
     int restarts;       /* maximum number of restarts */
     atomic_int *signal; /* 1: the ranks save and stop; 2 or more: they are terminated */
     void *context;
@@ -92,10 +92,10 @@ struct weft_rank_job {
     int code;         /* exit code of the launcher */
     int lost;         /* lost rank; -1: none known */
     int64_t step;     /* step of the newest checkpoint; -1: none */
-    const char *end;  /* why it is not restarted; NULL: it is */
+    const char *end;  /* reason why the job is not restarted; NULL: it is restarted */
 };
 
-/* Returns when the job is finished or stopped, or failed and is not restarted. */
+/* Returns when the job has finished, was stopped, or has failed and is not restarted. */
 enum weft_status weft_rank_job_run(struct weft_rank_job *job);
 
 #endif

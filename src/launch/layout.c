@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * layout.c - chooses the number of ranks per host and of threads per rank.
+ * layout.c - chooses the number of ranks per host and the number of threads per rank.
  *
  * The kernel's list of NUMA nodes is sufficient, so no library is needed. Binding is left to the launcher, which knows
  * the same nodes.
@@ -26,7 +26,7 @@ static int count_usable(const char *list, const cpu_set_t *usable)
     return count;
 }
 
-/* Counts the NUMA nodes, without nodes that have only memory or that this process may not use. */
+/* Counts the NUMA nodes, except for nodes without processors and nodes that this process may not use. */
 static int count_nodes(const char *sys, const cpu_set_t *usable)
 {
     int nodes = 0;

@@ -2,8 +2,8 @@
  *
  * mpirun.c - finds MPI's launcher and builds its command.
  *
- * Open MPI's launcher notices a lost host only through TCP, which by default takes minutes. The keepalive options make
- * it about as fast as the ranks.
+ * Open MPI's launcher notices a lost host only through TCP, which by default takes minutes. With the keepalive options,
+ * it notices a loss about as fast as the ranks do.
  */
 #define _GNU_SOURCE
 #include "launch/launch.h"

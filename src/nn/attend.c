@@ -4,9 +4,9 @@
  *
  *     score = a <q_i, k_j> - a/2 norm(k_j) + p(i - j)
  *             + ra_alpha (a <q_j, k_i> - a/2 (norm(q_j) + norm(k_i)))     for 0 < i - j <= ra_window
- *     o = softmax(score) v, gated by the layer before (M1) and by the input (output_gate), then projected
+ *     o = softmax(score) v, gated by the previous layer (M1) and by the input (output_gate), then projected
  *
- * norm(q_i) is the same for all j and cancels in the softmax, except in the second line, which applies only within the
+ * norm(q_i) is the same for all j and cancels in the softmax, but not in the second line, which applies only within the
  * window.
  */
 #include "nn/build.h"
@@ -68,7 +68,7 @@ struct weft_qk weft_build_qk(struct weft_build *b, const struct weft_qk_raw *raw
     return weft_spec_geom(b->spec)->qk(b, b->spec->part[WEFT_GEOM].options, raw, norms);
 }
 
-/* ---- mechanisms that reach into attention */
+/* ---- mechanisms that act on attention */
 
 void weft_build_latent(struct weft_build *b, struct weft_value *x, struct weft_value **c)
 {

@@ -79,7 +79,7 @@ static struct weft_value *ffn(struct weft_build *b, struct weft_value *x)
 
 /* ---- the block */
 
-/* The two halves of a block, and the names of their weights and norms. */
+/* The two halves of a block, and the names of their scopes and norms. */
 static const struct {
     enum weft_site site;
     enum weft_group group;

@@ -41,7 +41,8 @@ struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_in
 
 /* ---- weights and matmuls */
 
-/* Makes the graph fail for a weight that the part uses but does not declare; names those of the same scope. */
+/* Makes the graph fail because a part uses a weight that it does not declare; the message lists the declared weights of
+ * the same scope. */
 static void refuse_weight(struct weft_build *b, const char *full)
 {
     const char *names[64] = {NULL};
@@ -180,14 +181,14 @@ void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *
             return;
         }
     if (net->term_count == WEFT_MAX_TERMS) {
-        weft_graph_fail(b->g, FAIL(WEFT_INVALID, "%s: the loss term %s is one too many: a model has at most %d",
+        weft_graph_fail(b->g, FAIL(WEFT_INVALID, "%s: cannot add the loss term %s: a model has at most %d",
                                    b->scope.text, name, WEFT_MAX_TERMS));
         return;
     }
     net->terms[net->term_count++] = (struct weft_term){name, value};
 }
 
-/* Returns whether this name can be watched in this layer. */
+/* Returns whether a metric of this name can be added in this layer. */
 static bool has_room(const struct weft_net *net, int layer, const char *name)
 {
     int names = 0;
@@ -211,10 +212,10 @@ void weft_build_watch(struct weft_build *b, const char *name, struct weft_value 
     if (!value)
         return;
     if (!has_room(net, b->layer, name)) {
-        weft_graph_fail(b->g, FAIL(WEFT_INVALID,
-                                   "%s: the watch %s is one too many: a model has at most %d names, and each once a "
-                                   "layer",
-                                   b->scope.text, name, WEFT_MAX_WATCHES));
+        weft_graph_fail(b->g,
+                        FAIL(WEFT_INVALID,
+                             "%s: cannot watch %s: a model has at most %d watched names, each at most once per layer",
+                             b->scope.text, name, WEFT_MAX_WATCHES));
         return;
     }
     weft_graph_output(b->g, value);
@@ -233,9 +234,8 @@ static struct weft_value *slot(struct weft_build *b, const char *name, enum weft
     struct weft_shape shape = WEFT_SHAPE(weft_times(rows[lifetime], 1), weft_fixed(width));
     struct weft_value *state = weft_graph_state(b->g, full, dtype, shape);
     if (net->slot_count == net->slot_room) {
-        weft_graph_fail(b->g,
-                        FAIL(WEFT_INVALID, "%s: the cache %s is one too many: a model of %lld layers has at most %d",
-                             b->scope.text, name, (long long)b->spec->layers, net->slot_room));
+        weft_graph_fail(b->g, FAIL(WEFT_INVALID, "%s: cannot add the cache %s: a model with %lld layers has at most %d",
+                                   b->scope.text, name, (long long)b->spec->layers, net->slot_room));
         return NULL;
     }
     net->slots[net->slot_count++] = (struct weft_slot){state ? state->name : name, lifetime, width, state};

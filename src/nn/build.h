@@ -15,43 +15,43 @@ enum weft_site { WEFT_SITE_EMBED, WEFT_SITE_SCORES, WEFT_SITE_ATTN, WEFT_SITE_FF
 struct weft_build {
     struct weft_graph *g;
     const struct weft_nn *model;
-    const struct weft_spec *spec; /* this layer's spec: the model's, unless the layer has its own */
+    const struct weft_spec *spec; /* this layer's spec: the model's spec, unless the layer has its own */
     const struct weft_params *params;
     struct weft_net *net; /* the graph's inputs and cache slots */
     enum weft_use use;
     struct weft_rows rows;
-    struct weft_value *position; /* i32 [M]: positions as seen by position schemes */
+    struct weft_value *position; /* i32 [M]: positions for the model's position scheme */
     double dropout;              /* dropout probability; 0 in evaluation */
     int layer;
-    bool only_attention; /* blocks are built without a feed-forward */
+    bool only_attention; /* build blocks without a feed-forward */
     enum weft_site site;
     struct weft_value *residual; /* the output of the attention or feed-forward is added to this */
     struct weft_scope {
         char text[64];
-        int group; /* group of nodes, saved while a mechanism acts */
+        int group; /* group of nodes to restore after a mechanism has acted */
     } scope;
     struct weft_instance *mechanism; /* the mechanisms of the model's spec, in the same order */
     struct weft_attention attention; /* attention of this layer */
-    struct weft_value *lse;          /* log-sum-exps of its scores */
+    struct weft_value *lse;          /* log-sum-exps of the scores of this attention */
 };
 
 /* The hidden activation while mechanisms act on it (hidden.c): a wide base and narrow terms x W^t. */
 struct weft_hidden {
     struct weft_value *base;
     struct weft_hidden_term {
-        struct weft_value *x, *w, *across; /* across: w transposed, as rows */
+        struct weft_value *x, *w, *across; /* across is w transposed */
         struct weft_hidden_term *next;
-    } * terms; /* in the order of addition */
+    } * terms; /* in the order in which they were added */
 };
 
-/* Sets the scope of the weights named from now on, "blocks.3.attn". weft_build_enter sets the mechanism's scope and
- * returns the previous one, which weft_build_leave restores. */
+/* Sets the scope in which weights are looked up from now on, such as "blocks.3.attn". weft_build_enter sets the
+ * mechanism's scope and returns the previous one, which weft_build_leave restores. */
 void weft_build_scope(struct weft_build *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct weft_scope weft_build_enter(struct weft_build *b, const struct weft_instance *m);
 void weft_build_leave(struct weft_build *b, struct weft_scope before);
 /* Iterates over the mechanisms of this layer: returns the first for NULL, and NULL past the last. */
 struct weft_instance *weft_build_next(const struct weft_build *b, struct weft_instance *m);
-/* Return whether the current scope has the weight `name`, and that weight. */
+/* weft_build_has returns whether the current scope has the weight `name`; weft_build_weight returns that weight. */
 bool weft_build_has(const struct weft_build *b, const char *name);
 struct weft_value *weft_build_weight(struct weft_build *b, const char *name);
 /* Return x W^t in the compute dtype; weft_build_linear adds the bias if the model has biases. */
@@ -64,45 +64,46 @@ struct weft_value *weft_build_spread(struct weft_build *b, struct weft_value *ra
 struct weft_value *weft_build_project(struct weft_build *b, struct weft_value *x, const char *name);
 /* Returns a mixing weight f32 [1]: the learned "alpha" of the scope, or the constant. */
 struct weft_value *weft_build_alpha(struct weft_build *b, double alpha);
-/* Returns x divided by the model's width relative to mup_width, for input to weights that do not shrink with the width,
- * such as a tied embedding. Without mup, returns x itself. */
+/* Returns x divided by the ratio of the model's width to mup_width, as input to weights whose values do not shrink with
+ * the width, such as a tied embedding. Without mup, returns x itself. */
 struct weft_value *weft_build_narrow(struct weft_build *b, struct weft_value *x);
-/* Returns x, without a gradient if the spec has `detach`. */
+/* Returns x, detached from the gradient if the spec sets `detach`. */
 struct weft_value *weft_build_detach(struct weft_build *b, struct weft_value *x);
 /* Builds the model's norm in the given scope. */
 struct weft_value *weft_build_norm(struct weft_build *b, struct weft_value *x, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Returns the dtype of a norm's result: f32 in post-norm models, in which the result is the residual stream itself. */
+/* Returns the dtype of a norm's result: f32 in post-norm models, where the result is the residual stream itself; else
+ * the compute dtype. */
 enum weft_dtype weft_build_norm_dtype(const struct weft_build *b);
 struct weft_value *weft_build_rotate(struct weft_build *b, struct weft_value *x, int64_t heads, enum weft_side side);
-/* In this order: returns h times the mechanism's matrix, [M, N]; adds (alpha x) W^t to h; replaces the base; returns
- * the value of h. */
+/* weft_hidden_read returns h times the mechanism's matrix, [M, N]; weft_hidden_add adds (alpha x) W^t to h;
+ * weft_hidden_change replaces the base; weft_hidden_whole returns the value of h. */
 struct weft_value *weft_hidden_read(struct weft_build *b, struct weft_hidden *h, struct weft_instance *m);
 void weft_hidden_add(struct weft_build *b, struct weft_hidden *h, struct weft_value *x, struct weft_value *alpha,
                      const char *name);
 void weft_hidden_change(struct weft_build *b, struct weft_hidden *h, struct weft_value *base);
 struct weft_value *weft_hidden_whole(struct weft_build *b, struct weft_hidden *h);
-/* Adds f32 [1] to a named term of the loss. */
+/* Adds `value`, f32 [1], to a named term of the loss. */
 void weft_build_loss(struct weft_build *b, const char *name, struct weft_value *value);
 /* Returns the matrix that produces the model's logits. */
 struct weft_value *weft_build_head(struct weft_build *b);
-/* Reports a value of the layer as a metric; does so only in graphs of the use WEFT_WATCH. */
+/* Reports a value of the layer as a metric. For graphs of the use WEFT_WATCH only. */
 void weft_build_watch(struct weft_build *b, const char *name, struct weft_value *value);
 
-/* The cache. weft_build_keep stores x of the new rows and returns x of all rows to read; without a cache, it returns x
- * itself. */
+/* The cache. weft_build_keep stores x for the new rows and returns x for all rows that attention reads; without a
+ * cache, it returns x itself. */
 static inline bool weft_build_cached(const struct weft_build *b) { return b->use >= WEFT_PREFILL; }
-/* Returns whether to decode differently from prefill; a part that calls this and gets true must do so. If no part calls
- * it, the graph of prefill also serves decoding. */
+/* Returns whether a part must decode differently from prefill. If no part calls this function, the graph for prefill
+ * also serves decoding. */
 bool weft_build_decodes(struct weft_build *b);
 struct weft_value *weft_build_keep(struct weft_build *b, const char *name, enum weft_lifetime lifetime,
                                    struct weft_value *x);
-/* Returns the mean of x over the sequence so far, or with `whole` over the entire sequence, including the future. */
+/* Returns the mean of x over the sequence so far or, with `whole`, over the entire sequence, including the future. */
 struct weft_value *weft_build_mean(struct weft_build *b, const char *name, struct weft_value *x, bool whole);
 
-/* The inputs of attention (attend.c): queries, keys, and values [rows of k, kv_heads * width]. Scores from a token back
- * to earlier tokens (reciprocal attention) need stored queries and the keys of the new rows: q and k themselves, unless
- * back_q and back_k are set (absorbed latents have no keys in k). */
+/* The inputs of attention (attend.c): queries, keys, and values [rows of k, kv_heads * width]. The reciprocal term also
+ * needs stored queries and the keys of the new rows. These are q and k themselves, unless back_q and back_k are set
+ * (with absorbed latents, k does not hold keys). */
 struct weft_attend {
     struct weft_qk q, k;
     struct weft_value *v;
@@ -111,7 +112,7 @@ struct weft_attend {
     struct weft_value *back_k;
 };
 struct weft_value *weft_build_attend(struct weft_build *b, const struct weft_attend *what);
-/* Returns whether scores go both ways (reciprocal attention); queries then also need their norms. */
+/* Returns whether the model uses reciprocal attention. If so, queries also need their norms. */
 static inline bool weft_build_both_ways(const struct weft_build *b) { return b->spec->ra_alpha != 0; }
 /* Returns queries or keys as computed by the model's geometry. */
 struct weft_qk weft_build_qk(struct weft_build *b, const struct weft_qk_raw *raw, bool norms);

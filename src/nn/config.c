@@ -15,7 +15,7 @@ static enum weft_status load(const char *path, struct weft_settings *s, const st
     s->preset_name = NULL;
     TRY(weft_settings_load(s, path));
     if (!s->preset_name)
-        return FAIL(WEFT_FORMAT, "%s names no preset: add one, for example \"preset\": \"gpt2\"", path);
+        return FAIL(WEFT_FORMAT, "%s does not name a preset: add one, for example \"preset\": \"gpt2\"", path);
     *preset = weft_preset_find(s->preset_name, &near);
     if (!*preset)
         return FAIL(WEFT_FORMAT, "%s: there is no preset \"%s\"%s%s%s `weft help models` lists all", path,

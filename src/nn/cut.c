@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * cut.c - derives a smaller model without the least important units (units.c).
+ * cut.c - derives a smaller model by removing the least important units (units.c).
  */
 #include "nn/units.h"
 
@@ -9,7 +9,7 @@
 
 static void mark(void *context, int64_t first, int64_t count) { memset((bool *)context + first, true, (size_t)count); }
 
-/* Copies the remaining elements of a weight in order. `gone` has room for a bool per element. */
+/* Copies the remaining elements of a weight in order. `gone` must have room for one bool per element. */
 static void copy_weight(const struct weft_smaller *s, int i, bool *gone)
 {
     const struct weft_param *big = &s->from->params.list[i];
@@ -44,7 +44,7 @@ enum weft_status weft_nn_cut(struct weft_smaller *s, const struct weft_nn *model
     return copy_weights(s);
 }
 
-/* ---- all kinds */
+/* ---- all kinds of units */
 
 enum weft_status weft_cuts_init(struct weft_cuts *c, const struct weft_nn *model, const struct weft_shares *shares,
                                 bool weights)

@@ -4,15 +4,15 @@
  *
  *     h = base + sum over i of x_i W_i^t        base [M, F], x_i [M, r_i], W_i [F, r_i]
  *
- * Mechanisms read h through matrices and add such terms. Everything is linear, so h is computed only once, at the end,
- * by one matmul over all terms. The base is also read only once, by one matmul with the matrices of all mechanisms; the
- * contribution of a term to a read is a product of narrow matrices, R h = R base + sum of (R W_i) x_i. Each additional
- * pass over a wide array would cost about a tenth of the feed-forward.
+ * Mechanisms read h through matrices and add such terms. Because all of this is linear, h is computed only once, at the
+ * end, by one matmul over all terms. The base is also read only once, by one matmul with the matrices of all
+ * mechanisms; a term's contribution to a read is a product of narrow matrices, R h = R base + sum of (R W_i) x_i. Each
+ * additional pass over a wide array would cost about a tenth of the feed-forward.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
 
-/* Returns the rows of a above the rows of b. */
+/* Stacks matrices: returns the rows of a, followed by the rows of b. */
 static struct weft_value *stack(struct weft_graph *g, struct weft_value *a, struct weft_value *b)
 {
     int64_t width = weft_shape_width(&a->shape), up = a->shape.dim[0].times, down = b->shape.dim[0].times;
@@ -29,7 +29,7 @@ static struct weft_value *matrix_of(struct weft_build *b, struct weft_instance *
     return matrix;
 }
 
-/* Splits x by columns: with one split op if it has enough outputs. */
+/* Splits x by columns, with one split op if it can have that many outputs. */
 static void cut(struct weft_graph *g, struct weft_value *x, int count, const int64_t *widths, struct weft_value **part)
 {
     bool splits = count > 1 && count <= WEFT_MAX_SPLIT;
@@ -39,7 +39,7 @@ static void cut(struct weft_graph *g, struct weft_value *x, int count, const int
         part[i] = splits ? weft_sibling(first, i) : count > 1 ? weft_slice(g, x, at, widths[i]) : x;
 }
 
-/* Multiplies the base by the matrices of this mechanism and all later ones in one matmul. */
+/* Multiplies the base by the matrices of this mechanism and of all later ones, in one matmul. */
 static void read_base(struct weft_build *b, struct weft_hidden *h, struct weft_instance *first)
 {
     struct weft_value *all = NULL;
@@ -80,7 +80,7 @@ void weft_hidden_add(struct weft_build *b, struct weft_hidden *h, struct weft_va
     struct weft_value *across = weft_cast(b->g, weft_transpose(b->g, w), b->spec->compute);
     while (*end)
         end = &(*end)->next;
-    if (term) /* else the graph has failed */
+    if (term) /* NULL if the graph has failed */
         *term = (struct weft_hidden_term){weighed, w, across, NULL};
     *end = term;
 }

@@ -52,7 +52,7 @@ static struct weft_value *final_norm(struct weft_build *b, struct weft_value *x)
     return b->spec->post ? weft_cast(b->g, x, b->spec->compute) : weft_build_norm(b, x, "norm");
 }
 
-/* Builds the sum of all loss terms; terms of parts are scaled by `share`. */
+/* Builds the sum of all loss terms; the terms that parts add are scaled by `share`. */
 static void build_loss(struct weft_build *b, struct weft_value *x, struct weft_value *head)
 {
     struct weft_net *net = b->net;
@@ -124,7 +124,7 @@ static enum weft_status check_size(const struct weft_spec *spec, const struct we
     return WEFT_OK;
 }
 
-/* Returns the mechanisms of the spec with empty states. */
+/* Returns the spec's mechanisms with empty states. */
 static struct weft_instance *instances(struct weft_graph *g, const struct weft_spec *spec)
 {
     struct weft_instance *list = weft_graph_alloc(g, (size_t)spec->mechanism_count * sizeof *list + 1);
@@ -225,7 +225,7 @@ void weft_net_step_key(const struct weft_net *net, struct weft_exec *exec, uint6
     for (int i = 0; i < 4; i++)
         step_key[i] = (int32_t)(uint32_t)(words[i / 2] >> (32 * (i % 2)));
     struct weft_tensor *share = weft_exec_tensor(exec, net->share);
-    if (share->dtype == WEFT_F64) /* a reference execution */
+    if (share->dtype == WEFT_F64) /* the graph runs in a reference mode */
         *(double *)share->data = 1;
     else
         *(float *)share->data = 1;

@@ -54,7 +54,7 @@ static enum weft_trained_as group_of(const struct weft_param *w)
     return w->role == WEFT_VECTOR && w->count == 1 ? WEFT_TRAINED_SCALAR : by_role[w->role];
 }
 
-/* Records what follows from the declaration, and the declarer. */
+/* Fills in the fields that follow from the declaration, and records the declarer. */
 static void record(const struct weft_params *p, struct weft_param *w)
 {
     w->group = group_of(w);
@@ -103,8 +103,8 @@ void weft_params_vector(struct weft_params *p, const char *name, int64_t n, doub
                            .name = name, .ndim = 1, .dim = {n}, .init = WEFT_INIT_CONSTANT, .init_value = constant});
 }
 
-/* With this scaling, each weight has the same effect on the loss at any width (G. Yang et al., arXiv:2203.03466; with
- * the condition on singular values of arXiv:2310.17813 for sides that do not grow together). */
+/* With this scaling, each weight has the same effect on the loss at any width (G. Yang et al., arXiv:2203.03466; for
+ * sides that do not grow together, the spectral condition of arXiv:2310.17813). */
 void weft_param_scale(struct weft_param *w, double out_wider, double in_wider)
 {
     w->init_value *= sqrt(fmin(1, out_wider / in_wider) / in_wider);
@@ -270,7 +270,7 @@ void weft_param_hash(const struct weft_params *p, int i, char hex[65])
     weft_sha256_hex(&sha, hex);
 }
 
-/* Blocks of a weight are hashed in parallel, then their hashes are hashed in order. */
+/* A weight is hashed in blocks: first the blocks in parallel, then the hashes of the blocks in order. */
 enum { BLOCK = 1 << 18, BLOCKS = 256 };
 
 struct blocks {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * parts.h - the descriptors of the parts of parts.def, for the few files that name one. All other files find parts by
- * name and need not be recompiled when a part is added.
+ * parts.h - the descriptors of the parts of parts.def, for the few files that name a part. All other files find parts
+ * by name and need not be recompiled when a part is added.
  */
 #ifndef WEFT_PARTS_H
 #define WEFT_PARTS_H

@@ -2,7 +2,7 @@
  *
  * registry.c - the registry of parts by kind: first parts.def, then registered parts.
  *
- * Threads may register parts while others create specs, because entries are only added, and the name of an entry, by
+ * Threads may register parts while others create specs, because entries are never removed, and an entry's name, by
  * which options find it, is published last.
  */
 #include "nn/parts.h"
@@ -52,7 +52,7 @@ const struct weft_part *weft_part_at(enum weft_part_kind kind, int i)
     return i < counts[kind] ? entries[kind][i].part : NULL;
 }
 
-/* Returns the name of a hook that the part lacks but its kind needs, or NULL. */
+/* Returns the name of a hook that the part lacks but its kind requires, or NULL. */
 static const char *missing_hook(const struct weft_part *part)
 {
     switch (part->kind) {
@@ -69,14 +69,14 @@ static const char *missing_hook(const struct weft_part *part)
     }
 }
 
-/* Adds a part unless its name is taken. */
+/* Adds a part unless its name is already in use. */
 static enum weft_status add_new(const struct weft_part *part)
 {
     for (int i = 0; i < counts[part->kind]; i++)
         if (strcmp(part->name, weft_part_names[part->kind][i]) == 0)
-            return FAIL(WEFT_INVALID, "there is a part named %s already: choose another name", part->name);
+            return FAIL(WEFT_INVALID, "a part named %s already exists: choose a different name", part->name);
     if (counts[part->kind] == WEFT_MAX_PARTS)
-        return FAIL(WEFT_INVALID, "the part %s is one too many: a kind has at most %d", part->name, WEFT_MAX_PARTS);
+        return FAIL(WEFT_INVALID, "cannot add the part %s: a kind has at most %d", part->name, WEFT_MAX_PARTS);
     add(part);
     return WEFT_OK;
 }
@@ -89,7 +89,7 @@ enum weft_status weft_part_register(const struct weft_part *part)
         return FAIL(WEFT_INVALID, "a part needs a kind and a name");
     const char *missing = missing_hook(part);
     if (missing)
-        return FAIL(WEFT_INVALID, "the part %s has no hook `%s`, which its kind needs", part->name, missing);
+        return FAIL(WEFT_INVALID, "the part %s has no hook `%s`, which its kind requires", part->name, missing);
     pthread_mutex_lock(&lock);
     enum weft_status status = add_new(part);
     pthread_mutex_unlock(&lock);

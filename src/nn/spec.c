@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * spec.c - resolves a preset and settings into a config without open values.
+ * spec.c - resolves a preset and settings into a complete config.
  */
 #include "nn/part.h"
 
@@ -37,7 +37,7 @@ static bool has_no_mechanism(const void *model, const void *own)
     return ((const struct weft_spec *)model)->mechanism_count == 0;
 }
 
-/* Returns whether no part has an auxiliary loss that is turned on. */
+/* Returns whether no part has an auxiliary loss turned on. */
 static bool has_no_losses(const void *model, const void *own)
 {
     char text[WEFT_MAX_VALUE];
@@ -99,22 +99,22 @@ static const struct weft_opt of_model[] = {
      .help = "coefficient of the squared log-sum-exp of the logits in the loss"},
     {"aux", WEFT_OPT_BOOL, AT(aux), "yes", .idle = has_no_losses, .help = "auxiliary losses of the parts"},
     {"recompute", WEFT_OPT_BOOL, AT(recompute), "no", .only_plan = true,
-     .help = "recomputation of each layer's activations in the backward pass: less memory, an extra forward pass, same "
-             "bits"},
+     .help = "recomputation of each layer's activations in the backward pass: less memory, an extra forward pass, "
+             "identical results"},
     {"scaling", WEFT_OPT_CHOICE, AT(choice.scaling), "standard", .choices = scaling_names, .idle = is_usual,
      .help = "mup: initial weights, learning rates, scores and logits scale with the width, so that the best learning "
              "rate does not change"},
     {"mup_width", WEFT_OPT_INT, AT(mup_width), "1024", 1, 1 << 20, .needs = "scaling=mup",
      .help = "width at which mup equals standard"},
     {"mup_head", WEFT_OPT_INT, AT(mup_head), "64", 1, 1 << 20, .needs = "scaling=mup",
-     .help = "head width at which scores under mup equal standard's"},
+     .help = "head width at which mup scores equal standard scores"},
     {"seed", WEFT_OPT_INT, AT(seed), "1", 0, 9.2e18, .help = "seed of initial weights, data and dropout"},
     {"init_key", WEFT_OPT_INT, AT(init_key), "0", 0, 9.2e18,
      .help = "key of the initial weights; it changes nothing else, so the difference between two keys is noise"},
 };
 
 enum { OF_PARTS = sizeof of_parts / sizeof *of_parts, OF_MODEL = sizeof of_model / sizeof *of_model };
-/* Option table by number of mechanisms. A table that was handed out never changes. */
+/* The option tables, indexed by the number of mechanisms. A table never changes once it has been returned. */
 static struct table {
     struct weft_opt options[OF_PARTS + WEFT_MAX_PARTS + OF_MODEL];
     struct weft_owner owner;
@@ -137,7 +137,7 @@ static void fill(struct table *t, int mechanisms)
     t->owner = (struct weft_owner){"model", to, OF_PARTS + mechanisms + OF_MODEL};
 }
 
-/* Adds switches for mechanisms registered since the last call. */
+/* Returns the model's option table, including switches for mechanisms registered since the last call. */
 static const struct weft_owner *model_owner(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -166,8 +166,8 @@ const struct weft_owner *weft_nn_owner_at(int i)
 
 /* ---- resolving */
 
-/* Takes a part's options into new memory if it was chosen. If not, only declares them, so that using them is an error
- * with the reason. */
+/* Reads the options of a part that the spec has chosen. If `chosen` is NULL, only declares the options, so that setting
+ * one is an error that explains the reason. */
 static enum weft_status take(struct weft_spec *s, struct weft_settings *settings, const struct weft_part *part,
                              struct weft_chosen *chosen)
 {
@@ -208,9 +208,7 @@ static enum weft_status resolve_one(struct weft_spec *s, const struct weft_chose
 enum weft_status weft_spec_resolve(struct weft_spec *s)
 {
     if (!s->head_width && s->width % s->heads)
-        return FAIL(WEFT_INVALID,
-                    "width=%lld does not divide into heads=%lld heads of equal width: make width a multiple of heads, "
-                    "or set head_width",
+        return FAIL(WEFT_INVALID, "width=%lld is not a multiple of heads=%lld: change one of them, or set head_width",
                     (long long)s->width, (long long)s->heads);
     s->head = s->mean = s->qk_width = s->rotated = s->head_width ? s->head_width : s->width / s->heads;
     s->scale_width = (double)s->head;

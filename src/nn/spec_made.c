@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * spec_made.c - derives specs from a spec: reads it back as settings with some changed, or shrinks it.
+ * spec_made.c - derives specs from a spec: converts it back to settings and changes some of them, or shrinks it.
  */
 #include "nn/part.h"
 
@@ -64,8 +64,8 @@ static enum weft_status shrink_one(struct weft_spec *twin, const struct weft_spe
     return WEFT_OK;
 }
 
-/* Sizes with no accidental common divisors, that need two key tiles, and that keep a block between the first and the
- * last if the model has one. */
+/* Sizes that have no accidental common divisors, need two key tiles, and keep a block between the first and the last if
+ * the model has one. */
 enum { TINY_HEAD = 8, TINY_HEADS = 4, TINY_FFN = 24, TINY_CONTEXT = 70, TINY_VOCAB = 17, TINY_LAYERS = 3 };
 
 enum weft_status weft_spec_shrink(struct weft_spec *twin, const struct weft_spec *spec)

@@ -2,13 +2,14 @@
  *
  * units.c - selects the units to prune: heads, feed-forward channels, or ranks of mechanisms.
  *
- * Every layer loses the same number of units, so that the result is a normal model with smaller sizes. The units are
- * chosen per layer by smallest importance, which is the product of the norms of a unit's rows and columns in the
- * weights whose rows or columns it is (`unit` in nn/param.h). This product bounds the unit's output, and a unit without
- * output is removed first. Ties go to units whose weights are all 0, then to the higher index.
+ * Every layer loses the same number of units, so that the result is a normal model with smaller sizes. In each layer,
+ * the least important units are chosen. A unit's importance is the product of the norms of its rows and columns in all
+ * weights that have rows or columns for each unit (`unit` in nn/param.h). This product is a bound on the unit's output,
+ * so a unit whose output is 0 is removed first. Ties go to units whose weights are all 0, then to the higher index.
  *
- * The shapes of the smaller model's weights determine which sides are shorter. Such a side is a row of units of equal
- * width. Heads that share a key and value are one unit, unless all heads share one.
+ * The shapes of the smaller model's weights determine which sides of a weight are shortened. Such a side is divided
+ * into units of equal width. Heads that share a key and value form one unit, unless all heads share one key and
+ * value.
  */
 #include "nn/units.h"
 #include "nn/part.h"
@@ -18,8 +19,8 @@
 #include <string.h>
 
 static const struct axis {
-    const char *option; /* the option that counts them */
-    bool alike;         /* all layers lose the same units, because they pass them to each other */
+    const char *option; /* the option that counts the units */
+    bool alike;         /* all layers lose the same units, because layers pass these units to each other */
 } axes[WEFT_UNITS] = {
     [WEFT_UNITS_HEADS] = {"heads"}, [WEFT_UNITS_CHANNELS] = {"ffn_width"},         [WEFT_UNITS_M1] = {"m1_width"},
     [WEFT_UNITS_M2] = {"m2_rank"},  [WEFT_UNITS_M3] = {"m3_width", .alike = true},
@@ -39,7 +40,7 @@ static void look(void *context, const struct weft_opt *opt, const char *value)
         v->value = 0;
 }
 
-/* Returns 0 if the model has no such option, or its value is 0. */
+/* Returns the value of an integer option, or 0 if the model has no such option. */
 static int64_t option(const struct weft_spec *spec, const char *name)
 {
     struct value_of v = {name, 0};
@@ -47,7 +48,7 @@ static int64_t option(const struct weft_spec *spec, const char *name)
     return v.value;
 }
 
-/* Returns whether a unit's activations are the rows or columns of the weight. */
+/* Returns whether this side of a weight has a row or column for each unit. */
 static bool passes(const struct weft_param *w, int side, enum weft_units what)
 {
     return side < 2 && w->unit[side] && strcmp(w->unit[side], axes[what].option) == 0;
@@ -70,7 +71,7 @@ static enum weft_status refuse_of(const struct weft_chosen *c, const struct weft
     return why ? FAIL(WEFT_UNSUPPORTED, "%s", why) : WEFT_OK;
 }
 
-/* Rejects models in which a unit's index matters, because removing units before it changes the index. */
+/* Rejects models in which the index of a unit matters, because removing units changes the indices of later ones. */
 static enum weft_status refuse(const struct weft_nn *model, enum weft_units what)
 {
     const struct weft_spec *spec = model->spec;
@@ -96,7 +97,7 @@ static void write_settings(struct weft_smaller *s)
         snprintf(text + n, size - (size_t)n, " kv_heads=%lld", (long long)s->kept);
 }
 
-/* ---- shares */
+/* ---- fractions to remove */
 
 int64_t weft_units_at(int64_t units, double share) { return (int64_t)(share * (double)units + 0.5); }
 
@@ -113,13 +114,13 @@ enum weft_status weft_shares_check(const struct weft_shares *s, const struct wef
     double ranks = 0;
     for (int what = WEFT_UNITS_M1; what < WEFT_UNITS; what++)
         ranks += weft_shares_of(s, model, (enum weft_units)what);
-    return s->ranks > 0 && ranks == 0 ? FAIL(WEFT_INVALID, "no mechanism of this model has ranks: none can be left out")
+    return s->ranks > 0 && ranks == 0 ? FAIL(WEFT_INVALID, "no mechanism of this model has ranks that could be removed")
                                       : WEFT_OK;
 }
 
 /* ---- the elements of a unit */
 
-/* Returns the layer to whose units a side of a weight belongs; -1: outside the blocks. */
+/* Returns the layer whose units one side of a weight belongs to, or -1 outside the blocks. */
 static int layer_of(const struct weft_param *w, int side) { return side == 0 ? w->rows_layer : w->layer; }
 
 static bool is_shorter(const struct weft_smaller *s, int i, int d)
@@ -127,7 +128,7 @@ static bool is_shorter(const struct weft_smaller *s, int i, int d)
     return s->from->params.list[i].dim[d] != s->model->params.list[i].dim[d];
 }
 
-/* The elements of one unit along a side of a weight: runs at a constant distance. */
+/* The elements of one unit along a side of a weight: `count` runs of `length` elements, `step` elements apart. */
 struct runs {
     int64_t first, length, step, count;
 };
@@ -195,8 +196,8 @@ static void add_layers(const struct weft_smaller *s)
     }
 }
 
-/* Returns whether all weights of a unit are 0, including weights that do not count for its importance; in all layers if
- * these lose the same units. */
+/* Returns whether all weights of a unit are 0, including weights that do not count towards its importance. If all
+ * layers lose the same units, checks the unit in all layers. */
 static bool is_zero(const struct weft_smaller *s, int64_t layer, int64_t unit)
 {
     for (int i = 0; i < s->from->params.count; i++) {
@@ -225,7 +226,7 @@ static void choose(void *context, int64_t layer, int thread)
     struct weft_unit *list = s->list + layer * s->units;
     for (int64_t u = 0; u < s->units; u++)
         if (isnan(list[u].importance))
-            list[u].importance = INFINITY; /* NaN would not be ordered */
+            list[u].importance = INFINITY; /* because NaN cannot be sorted */
         else if (list[u].importance == 0 && is_zero(s, layer, u))
             list[u].importance = -1;
     qsort(list, (size_t)s->units, sizeof *list, goes_first);
@@ -244,7 +245,7 @@ void weft_smaller_choose(struct weft_smaller *s, int64_t count)
 
 /* ---- sizes */
 
-/* Finds the sides that differ; each must consist of equal units. */
+/* Finds the sides that differ between the two models; each must consist of units of equal width. */
 static enum weft_status find_sides(struct weft_smaller *s)
 {
     const struct weft_params *p = &s->from->params, *q = &s->model->params;
@@ -262,7 +263,8 @@ static enum weft_status find_sides(struct weft_smaller *s)
             s->layer[i] = layer;
         }
         if (!fits)
-            return FAIL(WEFT_UNSUPPORTED, "%s cannot be cut, because it has no equal parts", p->list[i].name);
+            return FAIL(WEFT_UNSUPPORTED, "%s cannot be cut, because it cannot be divided into equal parts",
+                        p->list[i].name);
     }
     return fits ? WEFT_OK
                 : FAIL(WEFT_UNSUPPORTED, "a model with fewer %s would have different weights", axes[s->what].option);
@@ -276,8 +278,8 @@ enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn 
     s->units = weft_nn_units(model, what);
     s->kept = s->units - weft_units_at(s->units, share);
     if (s->kept == s->units)
-        return FAIL(WEFT_INVALID, "%g of %lld rounds to none: nothing of %s would be left out", share,
-                    (long long)s->units, axes[what].option);
+        return FAIL(WEFT_INVALID, "%g of %lld rounds to none: %s would not change", share, (long long)s->units,
+                    axes[what].option);
     if (s->kept < 1)
         return FAIL(WEFT_INVALID, "%g of %lld rounds to all: part of %s must remain", share, (long long)s->units,
                     axes[what].option);
@@ -288,7 +290,7 @@ enum weft_status weft_smaller_init(struct weft_smaller *s, const struct weft_nn 
     s->list = calloc((size_t)(s->layers * s->units), sizeof *s->list);
     s->layer = calloc((size_t)model->params.count, sizeof *s->layer);
     if (!s->goes || !s->list || !s->layer)
-        return FAIL(WEFT_NOMEM, "not enough memory for the importance of %s", axes[what].option);
+        return FAIL(WEFT_NOMEM, "not enough memory for the importance scores of %s", axes[what].option);
     return find_sides(s);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * weights.c - reads and writes a model's weights: model.safetensors under the weights' own names, in f32 or narrower.
+ * weights.c - reads and writes a model's weights as model.safetensors, under the weights' own names; writes f32, and
+ * also reads narrower floats.
  */
 #include "ckpt/ckpt.h"
 #include "nn/net.h"
@@ -101,7 +102,7 @@ enum weft_status weft_nn_file(const char *path, char *file, size_t room)
 
 /* ---- loading */
 
-/* The mismatched weights, as many as fit into a message. */
+/* A message that lists as many of the mismatched weights as fit. */
 struct mismatches {
     int count;
     size_t used;
@@ -180,8 +181,8 @@ static enum weft_status read_all(struct weft_params *p, const struct weft_safete
     return WEFT_OK;
 }
 
-/* Returns the start of the weights in the file if their layout matches memory, as in most files by weft_nn_save; else
- * NULL. */
+/* Returns the start of the weights in the file if their layout matches memory, as in most files that weft_nn_save
+ * wrote; else NULL. */
 static const float *find_alike(const struct weft_params *p, const struct weft_safetensors *f)
 {
     const float *start = weft_safetensors_find(f, p->list[0].name)->data;
@@ -203,8 +204,8 @@ static enum weft_status check_all(const struct weft_params *p, const struct weft
     return WEFT_OK;
 }
 
-/* Maps the weights from the file if possible. If others have pointers to the weights in memory, overwrites these
- * instead. */
+/* Maps the weights from the file if possible. If the weights are already in memory, where other code may point to them,
+ * overwrites them instead. */
 static enum weft_status load(struct weft_params *p, struct weft_safetensors *f, const char *path)
 {
     TRY(check_fit(p, f, path));

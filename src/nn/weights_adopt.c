@@ -2,10 +2,11 @@
  *
  * weights_adopt.c - loads weights of a different model as initial weights: copies those that match by name and shape,
  * and keeps the initial values of weights that the file lacks. Also loads weights of the same model with a different
- * context, of which none may be missing.
+ * context, in which case none may be missing.
  *
- * A weight whose size depends on the context is extended or truncated: row p of learned positions is row p mod (rows of
- * the file); distances beyond the last of the file's reuse its bias, as they did in the file's model.
+ * A weight whose size depends on the context is extended or truncated: row p of learned positions becomes a copy of row
+ * p mod n, where n is the number of rows in the file; distances beyond the last one in the file reuse its bias, as they
+ * did in the file's model.
  */
 #include "ckpt/ckpt.h"
 #include "nn/net.h"
@@ -20,7 +21,7 @@ struct adopting {
     const char *path;
     weft_fit_fn *fn;
     void *context;
-    char left[800]; /* names, and shapes that differ */
+    char left[800]; /* names of the file's unmatched weights, with their shapes if these differ */
     int left_count, taken;
 };
 
@@ -100,7 +101,7 @@ static void print_dims(char text[128], int ndim, const int64_t *dim)
     snprintf(text + used, 128 - used, "]");
 }
 
-/* w: the model's weight of the same name; NULL: none. */
+/* Reports a weight of the file that is not used. w is the model's weight of the same name; NULL: none. */
 static void leave_out(struct adopting *a, const struct weft_entry *e, const struct weft_param *w)
 {
     char text[400], theirs[128], ours[128];
@@ -116,7 +117,7 @@ static void leave_out(struct adopting *a, const struct weft_entry *e, const stru
     add_name(a->left, sizeof a->left, text);
 }
 
-/* Finds the unmatched weights before changing any weight. */
+/* Adopts the weights. Unmatched weights are found before any weight is changed. */
 static enum weft_status adopt(struct adopting *a, bool leave)
 {
     for (int i = 0; i < weft_safetensors_count(a->file); i++) {
@@ -129,10 +130,12 @@ static enum weft_status adopt(struct adopting *a, bool leave)
     }
     if (!a->taken)
         return FAIL(WEFT_INVALID,
-                    "%s has no weight that matches this model by name and shape: it is of a different kind", a->path);
+                    "%s has no weight that matches this model by name and shape: the weights are from a different kind "
+                    "of model",
+                    a->path);
     if (a->left_count && !leave)
         return FAIL(WEFT_INVALID,
-                    "%d weights of %s match nothing in this model by name and shape: %s. Change the model, or set "
+                    "%d weights of %s match no weight of this model by name and shape: %s. Change the model, or set "
                     "init_leave=yes to ignore them",
                     a->left_count, a->path, a->left);
     for (int i = 0; a->params->weights && i < a->params->count; i++) {

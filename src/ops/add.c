@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * add - y = a + b, elementwise, f32 or bf16 each. y is f32 if either input is, so the residual stream stays f32
- * whatever is added to it. May run in place on a. Both inputs get y's gradient unchanged.
+ * add - y = a + b, elementwise, f32 or bf16 each. y is f32 if either input is, so the residual stream stays f32 for any
+ * type of the addend. May run in place on a. Both inputs get y's gradient unchanged.
  *
- * The backward kernel, da += dy, is not this op's derivative: the graph uses it to add a gradient to a buffer.
+ * The backward kernel, da += dy, is not this op's derivative; the graph uses it to add a gradient to a buffer.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

@@ -4,9 +4,9 @@
  *
  *     y[h,d] = -slope_h d
  *
- * For H a power of two, slope_h = 2^(-8(h+1)/H). Otherwise, with P the largest power of two below H, the first P heads
- * have the slopes of P heads, and the others every second slope of 2P heads, starting with the first. The table has no
- * inputs, so it is computed once, in prepare.
+ * If H is a power of two, slope_h = 2^(-8(h+1)/H). Otherwise, let P be the largest power of two below H: the first P
+ * heads have the slopes of a model with P heads, and the others have every second slope of a model with 2P heads,
+ * starting with the first. The table has no inputs, so it is computed once, in prepare.
  */
 #include "ops/ops.h"
 
@@ -43,7 +43,7 @@ static void ref(const struct weft_call *call)
             y[h * attr->offsets + d] = -weft_alibi_slope(h, attr->heads) * (double)d;
 }
 
-/* A tile is one head. The product is rounded once, from double. */
+/* Each tile of work is one head. The product is computed in double and rounded once. */
 static void run_tile(void *context, int64_t h, int thread)
 {
     (void)thread;
@@ -61,7 +61,7 @@ static void run(const struct weft_call *call)
     weft_parallel(attr->heads, run_tile, (void *)call);
 }
 
-/* n: heads, offsets */
+/* Entries of n: heads, offsets */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {0}},        {"one head", {1, 37}, {0}}, {"two", {2, 17}, {0}},
     {"three", {3, 16}, {0}},     {"eight", {8, 64}, {0}},    {"twelve", {12, 100}, {0}},

@@ -2,13 +2,18 @@
  *
  * bias - y [M, C] = x [M, C] + b [C]. May run in place on x.
  *
- * x gets y's gradient unchanged. db += sum over rows of dy: each column sums blocks of BLOCK rows and adds the blocks
- * in order. The order does not depend on the threads, and long sums lose little precision.
+ * x gets y's gradient unchanged. For db += sum over rows of dy, each column is summed over blocks of BLOCK rows, and
+ * the blocks are then added in order. So the order does not depend on the number of threads, and long sums lose little
+ * precision.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16, COLUMNS = 128, BLOCK = 32 }; /* rows per forward tile, columns per backward tile */
+enum {
+    ROWS = 16,
+    COLUMNS = 128,
+    BLOCK = 32
+}; /* rows per forward tile, columns per backward tile, rows per block of a sum */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -83,7 +88,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* n: rows, width, inside */
+/* Entries of n: rows, width, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {0}},
     {"one row", {1, 37}, {0}},

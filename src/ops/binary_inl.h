@@ -6,12 +6,12 @@
  *     static double exact(double a, double b)     the specification
  *     VINLINE vf value(vf a, vf b)                the same for sixteen floats
  *     #define BUILDER weft_name                   the builder, for the cases
- * It gets shape, the forward kernels and cases, listed in BINARY_FIELDS for its descriptor.
+ * This file provides shape, the forward kernels and the cases, which BINARY_FIELDS puts into the descriptor.
  */
 #ifndef WEFT_BINARY_H
 #define WEFT_BINARY_H
 
-enum { TILE = 16384 }; /* elements */
+enum { TILE = 16384 }; /* elements per tile */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -42,7 +42,8 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
-/* n: rows, width, and a mask: a is always f32 (1), b is always f32 (2), a and b are the same parameter (4) */
+/* Entries of n: rows, width, and a mask: a is always f32 (1), b is always f32 (2), a and b are the same parameter
+ * (4) */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 0}, {0}},          {"one row", {1, 37, 1}, {0}},      {"odd", {7, 5, 2}, {0}},
     {"lanes", {1, 16, 3}, {0}},       {"lanes+1", {1, 17, 0}, {0}},      {"tile-1", {1, TILE - 1, 1}, {0}},

@@ -4,9 +4,9 @@
  *
  *     bucket(f) = floor(f L / F)      head(l): floor(head L / heads) <= l < floor((head+1) L / heads)
  *
- * F >= L >= heads >= 1, so that no bucket and no head is empty. Kernels use the inverse, from a bucket to its columns
- * and its head. Gradients of the heads' weights: each block of ROWS rows writes a sum per head to scratch, in double,
- * since a head may have few buckets and many rows; then the blocks are added in order.
+ * The sizes must satisfy F >= L >= heads >= 1, so that no bucket and no head is empty. Kernels use the inverse maps,
+ * from a bucket to its columns and to its head. Gradients of the heads' weights: each block of ROWS rows writes a sum
+ * per head to scratch, in double, since a head may have few buckets and many rows; then the blocks are added in order.
  */
 #ifndef WEFT_BUCKET_H
 #define WEFT_BUCKET_H
@@ -14,10 +14,10 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* per tile; determines the order of sums */
+enum { ROWS = 16 }; /* rows per tile; determines the order of sums */
 
 struct buckets {
-    int64_t columns, count, heads; /* F, L and the number of weights */
+    int64_t columns, count, heads; /* F, L, and the number of heads */
 };
 
 static inline enum weft_status check_buckets(const struct weft_node *node, struct buckets b)
@@ -35,7 +35,7 @@ static inline enum weft_status check_buckets(const struct weft_node *node, struc
     return WEFT_OK;
 }
 
-/* For the reference: by search. */
+/* Return the bucket of a column and the head of a bucket, by definition, for the reference. */
 static inline int64_t exact_bucket(struct buckets b, int64_t f) { return f * b.count / b.columns; }
 static inline int64_t exact_head(struct buckets b, int64_t l)
 {
@@ -45,11 +45,11 @@ static inline int64_t exact_head(struct buckets b, int64_t l)
     return head;
 }
 
-/* For the kernels: bucket l has columns first_column(l) .. first_column(l+1)-1. */
+/* The inverse maps, for the kernels: bucket l has the columns first_column(l) to first_column(l+1)-1. */
 static inline int64_t first_column(struct buckets b, int64_t l) { return weft_div_up(l * b.columns, b.count); }
 static inline int64_t head_of(struct buckets b, int64_t l) { return ((l + 1) * b.heads - 1) / b.count; }
 
-/* Sum of bucket l of the row that starts at element `at`. */
+/* Returns the sum over bucket l of the row that starts at element `at`. */
 static inline float sum_bucket(struct buckets b, const struct weft_tensor *x, int64_t at, int64_t l)
 {
     vf sum = vset(0);
@@ -64,22 +64,22 @@ static inline void fill_bucket(struct buckets b, const struct weft_tensor *x, in
         vstore(x->data, x->dtype, i, end, vset(value));
 }
 
-/* Element i of an f32 or bf16 tensor with one value per bucket. */
+/* Load and store element i of an f32 or bf16 tensor with one value per bucket. */
 static inline float load_one(const struct weft_tensor *x, int64_t i) { return vload(x->data, x->dtype, i, i + 1)[0]; }
 static inline void store_one(const struct weft_tensor *x, int64_t i, float value)
 {
     vstore(x->data, x->dtype, i, i + 1, vset(value));
 }
 
-/* ---- the op. Input 0 has the rows, input 1 the heads' weights. The op's file defines: */
+/* ---- the op; input 0 has the rows, input 1 the heads' weights. The op's file defines: */
 
 static struct buckets sizes(const struct weft_call *call);
 static void ref(const struct weft_call *call), bwd_ref(const struct weft_call *call);
 static enum weft_status shape(struct weft_node *node);
 static void build(struct weft_graph *g, const struct weft_case *c);
-/* Forward for bucket l of row r. */
+/* Computes the forward pass of bucket l of row r. */
 static void run_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l);
-/* Backward for the same; returns the contribution to the gradient of the head's weight. */
+/* Computes the backward pass of bucket l of row r; returns its contribution to the gradient of the head's weight. */
 static float bwd_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l);
 
 static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
@@ -121,7 +121,7 @@ static void bwd(const struct weft_call *call)
     }
 }
 
-/* n: rows, F, L, heads, inside */
+/* Entries of n: rows, F, L, heads, inside */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1, 1}},
     {.name = "one row", .n = {1, 37, 5, 2}},

@@ -25,7 +25,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, node->in[H]->dtype, s);
 }
 
-/* Number of columns in the bucket of f, by counting. */
+/* Returns the number of columns in the bucket of f by counting them. */
 static double exact_size(struct buckets b, int64_t f)
 {
     int64_t size = 0;

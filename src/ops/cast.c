@@ -5,7 +5,7 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { TILE = 16384 }; /* elements */
+enum { TILE = 16384 }; /* elements per tile */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -41,7 +41,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     weft_grad_add(grads, 0, weft_cast(g, weft_grad_out(grads, 0), weft_grad_dtype(grads, 0)));
 }
 
-/* n: rows, width, direction (0: f32 to bf16, 1: bf16 to f32) */
+/* Entries of n: rows, width, direction (0: f32 to bf16, 1: bf16 to f32) */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 0}, {0}},     {"one row", {1, 37, 0}, {0}},      {"odd", {7, 5, 1}, {0}},
     {"lanes", {1, 16, 1}, {0}},  {"lanes+1", {1, 17, 1}, {0}},      {"tile-1", {1, TILE - 1, 0}, {0}},
@@ -64,10 +64,10 @@ const struct weft_op WEFT_OP(cast) = {
     .grad = grad,
     .differentiable = 1,
     WEFT_CASES(cases, build),
-    .tolerance = 0x1p-8, /* the precision of bf16, even in f32 graphs */
+    .tolerance = 0x1p-8, /* the precision of bf16, because cases cast to it even in f32 graphs */
 };
 
-/* Emits no node if x already has the type. */
+/* Returns x itself if x already has the type. */
 struct weft_value *weft_cast(struct weft_graph *g, struct weft_value *x, enum weft_dtype to)
 {
     if (!x || x->dtype == to)

@@ -9,7 +9,7 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* per tile */
+enum { ROWS = 16 }; /* rows per tile */
 
 /* Copies n elements; writes zeros if `from` is NULL. */
 static void copy(const struct weft_tensor *to, int64_t to_at, const struct weft_tensor *from, int64_t from_at,
@@ -21,7 +21,7 @@ static void copy(const struct weft_tensor *to, int64_t to_at, const struct weft_
     }
 }
 
-/* The op's file defines these: row r of y, and of dx. */
+/* Defined by the op's file: compute row r of y, and of dx. */
 static void run_row(const struct weft_call *call, int64_t r), bwd_row(const struct weft_call *call, int64_t r);
 
 static void run_tile(const struct weft_call *call, int64_t first, int64_t end)

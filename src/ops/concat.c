@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * concat - y [M, A+B] = each row of a [M, A] followed by the row of b [M, B]. The gradients are slices of y's.
+ * concat - y [M, A+B]: each row of a [M, A] is followed by the same row of b [M, B]. The gradients are slices of y's.
  */
 #include "ops/ops.h"
 
 #include <string.h>
 
-enum { ROWS = 16 }; /* per tile */
+enum { ROWS = 16 }; /* rows per tile */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -57,7 +57,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* n: rows, width of a, width of b */
+/* Entries of n: rows, width of a, width of b */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},       {"one row", {1, 37, 20}, {0}},       {"odd", {7, 5, 3}, {0}},
     {"lanes", {5, 16, 32}, {0}},   {"narrow", {9, 48, 1}, {0}},         {"tile-1", {ROWS - 1, 33, 15}, {0}},

@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: MIT
  *
- * cross_entropy - the matmul with the vocabulary matrix fused with the loss, without storing all logits.
+ * cross_entropy - fuses the matmul with the vocabulary matrix and the loss, without storing all logits.
  *
  *     logit[m,v] = sum_c x[m,c] W[v,c]        lse[m] = log sum_v exp(logit[m,v])
  *     nll[m]     = lse[m] - logit[m, target[m]]
  *     loss       = weight * sum over m of (nll[m] + z_lambda lse[m]^2)
  *     pred[m]    = arg max_v logit[m,v], the smallest v on ties
  *
- * over the scored rows, those with target[m] >= 0. Other rows cost nothing: their nll and lse are 0, their pred is -1.
+ * over the scored rows, those with target[m] >= 0. Other rows cost nothing; their nll and lse are 0, and their pred is
+ * -1.
  *
  * x [M,C] in the compute dtype, W [V,C] an f32 parameter (a head or the tied embedding) read in its packed forms,
- * targets i32 [M], weight f32 [1] (1 over the number of scored tokens of the whole batch, which only the host knows; if
- * absent, 1 over the number of scored rows, so that the loss is their mean).
- * Outputs: 0 loss f32 [1]; 1 nll f32 [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients.
+ * targets i32 [M], weight f32 [1] (1 / number of scored tokens in the whole batch, which only the host knows; if
+ * absent, 1 / number of scored rows, so that the loss is the mean over these rows). Outputs: 0 loss f32 [1]; 1 nll f32
+ * [M], 2 lse f32 [M] and 3 pred i32 [M], without gradients.
  *
- * Scored rows are processed in chunks; if other rows lie between them, they are gathered first. For each chunk: logits
- * in f32, then the statistics of each row, then for the derivative dlogit[m,v] = dloss weight ((1 + 2 z_lambda lse[m])
- * softmax[m,v] - [v = target[m]]) in the compute dtype, dX = dlogit W and dW += dlogit^t X. So the backward node also
- * computes the forward outputs (bwd_writes_out), no matmul is done twice, and one kernel serves both. Nothing is
- * saved.
+ * Scored rows are processed in chunks; if other rows lie between them, they are gathered first. For each chunk, the op
+ * computes logits in f32, then the statistics of each row, and then for the derivative dlogit[m,v] = dloss weight ((1 +
+ * 2 z_lambda lse[m]) softmax[m,v] - [v = target[m]]) in the compute dtype, dX = dlogit W and dW += dlogit^t X. So the
+ * backward node also computes the forward outputs (bwd_writes_out), no matmul is done twice, and one kernel serves
+ * both. Nothing is saved.
  */
 #include "base/vmath_inl.h"
 #include "ops/cross_entropy_reference_inl.h"
 
-/* Scored rows per chunk: every chunk reads W and updates dW once, and every row of it needs scratch. At V = 50304, C =
- * 768 a chunk of 512 took 5/6 of the processor time of 256; 1024 took 9/10 of the time of 512 but needs twice the
- * scratch. It is a constant because it determines the summation order of dW. */
+/* Scored rows per chunk. Every chunk reads W and updates dW once, and every row of a chunk needs scratch. With V =
+ * 50304 and C = 768, chunks of 512 took 5/6 of the processor time of chunks of 256; chunks of 1024 took 9/10 of the
+ * time of 512 but need twice the scratch. The size is a constant because it determines the summation order of dW. */
 enum { CHUNK = 512, ROW_TILE = 4 };
 
 /* ---- plan */
 
 struct plan {
-    struct weft_dnn_product *logits, *dx; /* dx and dw are NULL if not needed */
+    struct weft_dnn_product *logits, *dx; /* dx and dw are NULL if they are not needed */
     struct weft_dnn_outer *dw;
     size_t dlogits, rows_x, rows_dx, engine; /* offsets in scratch; the chunk's logits are at 0 */
 };
 
-/* The size of a matrix, rounded up to a multiple of 64 bytes. */
+/* Computes the size of a matrix, rounded up to a multiple of 64 bytes. */
 static enum weft_status matrix_bytes(int64_t rows, int64_t width, size_t element, size_t *bytes)
 {
     TRY(weft_size_mul((size_t)rows, (size_t)width, bytes));
@@ -46,7 +47,7 @@ static enum weft_status matrix_bytes(int64_t rows, int64_t width, size_t element
     return WEFT_OK;
 }
 
-/* Books a matrix at *end. */
+/* Reserves space for a matrix at *end. */
 static enum weft_status book(size_t *end, int64_t rows, int64_t width, enum weft_dtype dtype, size_t *where)
 {
     size_t bytes;
@@ -74,13 +75,13 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
         TRY(weft_dnn_outer_plan(&s, booking->arena, &plan->dw, &scratch[2], &local[2]));
 
     TRY(matrix_bytes(s.max_rows, s.width, sizeof(float), &end));
-    if (max->gout[LOSS] && x->dtype == WEFT_BF16) /* an f32 gradient overwrites its logit */
+    if (max->gout[LOSS] && x->dtype == WEFT_BF16) /* f32 gradients overwrite the logits instead */
         TRY(book(&end, s.max_rows, s.width, x->dtype, &plan->dlogits));
     TRY(book(&end, s.max_rows, s.depth, x->dtype, &plan->rows_x));
     if (max->gin[X])
         TRY(book(&end, s.max_rows, s.depth, max->gin[X]->dtype, &plan->rows_dx));
     plan->engine = end;
-    for (int i = 0; i < 3; i++) { /* the matmuls run one after another */
+    for (int i = 0; i < 3; i++) { /* the matmuls share scratch, because they run one after another */
         booking->scratch = scratch[i] > booking->scratch ? scratch[i] : booking->scratch;
         booking->local = local[i] > booking->local ? local[i] : booking->local;
     }
@@ -97,19 +98,20 @@ static size_t row_bytes(const struct weft_tensor *t)
 
 static char *row_of(const struct weft_tensor *t, int64_t r) { return (char *)t->data + (size_t)r * row_bytes(t); }
 
-/* Rows that are processed together. */
+/* The rows of a chunk, which are processed together. */
 struct chunk {
     const struct weft_call *call;
     int64_t count;
-    int64_t row[CHUNK]; /* ascending */
+    int64_t row[CHUNK]; /* in ascending order */
     float *logits;
-    void *dlogits; /* NULL: no gradient is needed */
+    void *dlogits; /* NULL if no gradient is needed */
     float scale;
 };
 
 static const vi lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* Sixteen logits starting at i; -inf past the end, which affects neither the maximum nor the sum of exponentials. */
+/* Returns sixteen logits starting at i; logits past the end are -inf, which affects neither the maximum nor the sum of
+ * exponentials. */
 VINLINE vf logits_at(const float *logits, int64_t i, int64_t n)
 {
     vf l = vload_f32(logits + i, n - i);
@@ -214,7 +216,7 @@ static void run_chunk(const struct chunk *c)
         weft_dnn_outer_run(plan->dw, c->count, c->dlogits, from, dw->data, engine, call->local, call->local_stride);
 }
 
-/* The weight input, or 1 over the number of scored rows. */
+/* Returns the weight input or, if absent, 1 / number of scored rows. */
 static float weight_of(const struct weft_call *call)
 {
     const int32_t *targets = call->in[TARGETS]->data;
@@ -264,7 +266,8 @@ static double flops(const struct weft_call *call)
     return 2.0 * products * (double)weft_tensor_rows(call->in[X]) * (double)weft_tensor_count(call->in[P]);
 }
 
-/* ---- cases. n: rows, V, C, which rows are scored (see below), whether the loss is a mean. x: z_lambda */
+/* ---- cases. Entries of n: rows, V, C, which rows are scored (see below), whether the loss is a mean; of x:
+ * z_lambda */
 
 enum { ALL, SOME, NONE, LATER };
 
@@ -297,7 +300,8 @@ static void build(struct weft_graph *g, const struct weft_case *c)
         weft_graph_output(g, weft_sibling(loss, o));
 }
 
-/* W is scaled like a freshly initialised head: logits are of order 1, so every token contributes to the gradient. */
+/* Scales W like a freshly initialised head, so that logits are of order 1 and every token contributes to the
+ * gradient. */
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     int64_t n = weft_tensor_count(t);

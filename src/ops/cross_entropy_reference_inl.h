@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * cross_entropy_reference_inl.h - reference of cross_entropy.c, in double and plain loops: inputs, shapes, and the
- * formulas of its opening comment, forward and backward.
+ * cross_entropy_reference_inl.h - reference of cross_entropy.c, in plain loops and double precision: inputs, shapes,
+ * and the formulas of its opening comment, forward and backward.
  */
 #ifndef WEFT_CROSS_ENTROPY_SPEC_H
 #define WEFT_CROSS_ENTROPY_SPEC_H
@@ -35,7 +35,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, PRED, WEFT_I32, rows);
 }
 
-/* ---- reference: row by row; logits are recomputed wherever they are needed */
+/* ---- the reference works row by row and recomputes logits wherever they are needed */
 
 static double ref_weight(const struct weft_call *call)
 {
@@ -93,7 +93,7 @@ static void ref(const struct weft_call *call)
     *loss *= ref_weight(call);
 }
 
-/* The derivative of the loss with respect to a logit. */
+/* Returns the derivative of the loss with respect to a logit. */
 static double slope(const struct weft_call *call, double weight, int64_t r, int64_t v)
 {
     const struct attr *a = call->attr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * detach - y = x, sharing x's memory, without a gradient: x is treated as a constant.
+ * detach - y = x, in x's memory and without a gradient, so that x is treated as a constant.
  */
 #include "ops/ops.h"
 
@@ -9,13 +9,13 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, node->in[0]->dtype, node->in[0]->shape);
 }
 
-/* n: rows, width */
+/* Entries of n: rows, width */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {0}},    {"one row", {1, 37}, {0}}, {"odd", {7, 5}, {0}},    {"column", {19, 1}, {0}},
     {"lanes", {3, 16}, {0}}, {"lanes+1", {3, 17}, {0}}, {"wide", {2, 300}, {0}}, {"large", {331, 96}, {0}},
 };
 
-/* x is also read directly, so that an in-place write to either would be visible in the other. */
+/* Reads x also directly, so that an in-place write to either x or y would be visible in the other. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     struct weft_value *x = weft_scale(g, weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]), 2);

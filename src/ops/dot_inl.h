@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * dot_inl.h - the inner product of references, as eight independent sums that a compiler can vectorise. Gates run
- * references on models with hundreds of millions of parameters.
+ * dot_inl.h - the inner product for reference kernels, as eight independent sums that a compiler can vectorise. Gates
+ * run references on models with hundreds of millions of parameters.
  */
 #ifndef WEFT_DOT_H
 #define WEFT_DOT_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout - y = x / (1-p) for kept elements, 0 for dropped ones; each element is dropped with probability p.
+ * dropout - y = x / (1-p) for kept elements and 0 for dropped ones; each element is dropped with probability p.
  *
- * Whether element c of a row is kept depends only on (seed, step, sample, layer, site, pos, c), see random_bits. So the
- * mask is the same for any split into threads, ranks, micro-batches and chunks, backward recomputes it instead of
- * saving it, and y is linear in x.
+ * Whether element c of a row is kept depends only on (seed, step, sample, layer, site, pos, c); see random_bits. So the
+ * mask is the same for any split into threads, ranks, micro-batches and chunks, the backward pass recomputes it instead
+ * of saving it, and y is linear in x.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* per tile */
+enum { ROWS = 16 }; /* rows per tile */
 enum { X, SEQ, POS, SAMPLE, STEP_KEY };
 
 struct attr {
@@ -40,17 +40,17 @@ static uint64_t row_key(const struct weft_call *call, int64_t r)
     return weft_dropout_key(call->in[STEP_KEY]->data, sample[seq[r]], attr->layer, attr->site);
 }
 
-/* 64 columns take sixteen Philox blocks of four words: word w of all blocks serves columns 16w .. 16w+15, one vector.
- */
+/* Returns the random bits of column c. 64 columns use sixteen Philox blocks of four words: word w of all blocks serves
+ * columns 16w to 16w+15, one vector. */
 static uint32_t random_bits(uint64_t key, int64_t pos, int64_t c)
 {
     return weft_rand(key, (uint64_t)pos, (uint64_t)(c / 64 * 16 + c % 16)).u[c % 64 / 16];
 }
 
-/* An element is dropped if its bits are below this. */
+/* Returns the threshold below which an element's random bits drop it. */
 static uint32_t threshold(const struct attr *attr) { return (uint32_t)(attr->p * 0x1p32); }
 
-/* Forward (x to y) and backward (dy to dx) are the same map. */
+/* The reference of both passes: forward (x to y) and backward (dy to dx) are the same map. */
 static void apply_ref(const struct weft_call *call, const double *from, double *to, int64_t width)
 {
     const struct attr *attr = call->attr;
@@ -109,7 +109,7 @@ static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->gin[X]), ROWS, bwd_tile); }
 
-/* n: rows, width, sequences, inside. x: p */
+/* Entries of n: rows, width, sequences, inside; of x: p */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0.5}},      {"one row", {1, 37, 1}, {0.1}},       {"odd", {7, 5, 2}, {0.5}},
     {"lanes", {3, 16, 1}, {0.9}},   {"lanes+1", {3, 17, 3}, {0.25}},      {"tile-1", {ROWS - 1, 33, 2}, {0.1}},
@@ -130,7 +130,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     weft_graph_output(g, c->n[3] ? weft_scale(g, y, 2) : y);
 }
 
-/* Row r is position r / sequences of sequence r mod sequences. */
+/* Makes row r position r / sequences of sequence r mod sequences. */
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     if (t->dtype != WEFT_I32)
@@ -157,7 +157,7 @@ const struct weft_op WEFT_OP(dropout) = {
     .fill = fill,
 };
 
-/* Emits no node if p is 0. */
+/* Returns x itself if p is 0. */
 struct weft_value *weft_dropout(struct weft_graph *g, struct weft_value *x, const struct weft_rows *rows, double p,
                                 int layer, int site)
 {

@@ -2,8 +2,8 @@
  *
  * embed - y [M, C] = rows ids [M] of table [V, C]; f32, since it starts the residual stream.
  *
- * Backward: dtable[id] += dy row, in row order; parallel over columns, so that no two threads share a sum. The host
- * checks ids; an id outside 0 .. V-1 gives a row of zeros and has no gradient.
+ * Backward: dtable[id] += dy row, in row order, and in parallel over columns, so that no two threads share a sum. The
+ * host checks ids; an id outside 0 to V-1 gives a row of zeros and has no gradient.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -79,7 +79,7 @@ static void bwd(const struct weft_call *call)
     weft_tiles_run(call, weft_tensor_width(call->gout[0]), COLUMNS, bwd_tile);
 }
 
-/* n: rows, width, vocabulary */
+/* Entries of n: rows, width, vocabulary */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},
     {"one row", {1, 37, 50}, {0}},
@@ -99,7 +99,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     weft_graph_output(g, weft_embed(g, table, ids));
 }
 
-/* Ids with repeats. */
+/* Fills ids with repeated values. */
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     (void)input;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * fill - y = value in every element, f32, of any shape. Also zeroes the accumulators of gradients.
+ * fill - y = value in every element, f32, of any shape. The op also zeroes the accumulators of gradients.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { TILE = 16384 }; /* elements */
+enum { TILE = 16384 }; /* elements per tile */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -32,7 +32,7 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
-/* n: rows, width. x: value */
+/* Entries of n: rows, width; of x: value */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {0}},      {"one row", {1, 37}, {1}},      {"odd", {7, 5}, {-2.5}},
     {"lanes", {1, 16}, {0.1}}, {"lanes+1", {1, 17}, {0.1}},    {"tile-1", {1, TILE - 1}, {3}},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gate_heads - z[m,h,d] = s[m,h] o[m,h,d],  s = 1 - alpha + alpha gate: scales attention's heads by a gate; alpha sets
- * how strongly. o [M, H*D] and z f32 or bf16, gate f32 [M,H], alpha f32 [1]. May run in place on o.
+ * gate_heads - z[m,h,d] = s[m,h] o[m,h,d], s = 1 - alpha + alpha gate: scales attention's heads by a gate; alpha sets
+ * the gate's strength. o [M, H*D] and z f32 or bf16, gate f32 [M,H], alpha f32 [1]. May run in place on o.
  *
  * Backward, with e[m,h] = sum_d dz o:  do = s dz,  dgate = alpha e,  dalpha += sum over m, h of (gate - 1) e. Each
  * block of ROWS rows writes its part of dalpha to scratch; then the blocks are added in order. Reads all three inputs.
@@ -9,7 +9,7 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* per tile; determines the order of the sum */
+enum { ROWS = 16 }; /* rows per tile; determines the order of the sum */
 enum { O, GATE, ALPHA, INPUTS };
 
 static enum weft_status shape(struct weft_node *node)
@@ -57,7 +57,7 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-/* The heads of a tile's rows, numbered across rows: head h starts at element h * width of o. */
+/* The range of heads in a tile's rows. Heads are numbered across rows, so head h starts at element h * width of o. */
 struct heads {
     int64_t first, end, width;
 };
@@ -87,7 +87,7 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[O]), ROWS, run_tile); }
 
-/* ---- backward. Scratch: one sum per block of rows */
+/* ---- backward; scratch holds one sum per block of rows */
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
@@ -128,7 +128,7 @@ static void bwd(const struct weft_call *call)
     *(float *)call->gin[ALPHA]->data += (float)sum;
 }
 
-/* n: rows, heads, width of a head, alpha is a constant, inside */
+/* Entries of n: rows, heads, width of a head, alpha is a constant, inside */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1}},
     {.name = "one row", .n = {1, 3, 7}},

@@ -5,14 +5,14 @@
  *     y[m,h] = [mean[m,h] ; ln(1 + e^raw[m,h]) + offset]      norm[m,h] = |y[m,h]|^2
  *
  * mean [M, H Wm], raw [M, H Ws] of one type; y [M, H (Wm+Ws)] of that type; output 1: norm, f32 [M, H], of y as stored.
- * The fusion of softplus, join_heads and square_sum.
+ * The op fuses softplus, join_heads and square_sum.
  *
  * Backward, with g = dy + 2 y dnorm: dmean = g's first part, draw = g's second part sigmoid(raw). Reads raw and y.
  */
 #include "ops/ops.h"
 #include "ops/softplus_inl.h"
 
-enum { ROWS = 16 }; /* per tile */
+enum { ROWS = 16 }; /* rows per tile */
 enum { MEAN, RAW };
 enum { Y, NORM };
 
@@ -110,7 +110,7 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->out[Y]), ROWS, run_tile); }
 
-/* The gradient of y at i, including the part through the norm. */
+/* Returns the gradient of y from element i on, including the gradient through the norm. */
 VINLINE vf gradient(const struct weft_call *call, int64_t i, int64_t end, float twice)
 {
     const struct weft_tensor *dy = call->gout[Y], *y = call->out[Y];
@@ -138,7 +138,7 @@ static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->out[Y]), ROWS, bwd_tile); }
 
-/* n: rows, heads, widths of mean and spread, outputs used (0: both, 1: y, 2: norm) */
+/* Entries of n: rows, heads, widths of mean and spread, outputs used (0: both, 1: y, 2: norm) */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1, 1}},          {.name = "odd", .n = {7, 3, 5, 9}},
     {.name = "lanes", .n = {3, 2, 16, 16}},      {.name = "lanes+1", .n = {3, 2, 17, 15}},

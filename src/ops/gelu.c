@@ -2,8 +2,8 @@
  *
  * gelu - the tanh form, elementwise: y = x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3).
  *
- * Since (1 + tanh u)/2 = sigmoid(2u), it is computed as y = x s, s = sigmoid(2u): one exponential, and no cancellation
- * for very negative x. Backward reads x and recomputes s: dx = dy (s + x s (1-s) 2u').
+ * Since (1 + tanh u)/2 = sigmoid(2u), y is computed as x s, s = sigmoid(2u), which takes one exponential and has no
+ * cancellation for very negative x. Backward reads x and recomputes s: dx = dy (s + x s (1-s) 2u').
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"

@@ -4,14 +4,14 @@
  *
  *     y[m,h] = -scale[h] n[m, h / (H/K)] / 2
  *
- * so that scale <q, k> + y is -scale |q - k|^2 / 2, except for the query's own norm, which the softmax cancels.
+ * so that scale <q, k> + y is -scale |q - k|^2 / 2, except for the query's own norm, which cancels in the softmax.
  *
  * Backward: dn[m,k] is the sum over the heads of its group, in order; dscale += sum over rows of -n dy / 2: each block
  * of ROWS rows writes its sums to scratch, which are then added in order.
  */
 #include "ops/ops.h"
 
-enum { ROWS = 32 }; /* per tile; determines the order of the sum of dscale */
+enum { ROWS = 32 }; /* rows per tile; determines the order of the sum of dscale */
 enum { N, SCALE };
 
 static enum weft_status shape(struct weft_node *node)
@@ -70,7 +70,7 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[N]), ROWS, run_tile); }
 
-/* ---- backward. Scratch: the sums of dscale for each block of rows */
+/* ---- backward; scratch holds the sums of dscale for each block of rows */
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
@@ -110,7 +110,7 @@ static void bwd(const struct weft_call *call)
             dscale[h] += -0.5f * ((const float *)call->scratch)[block * heads + h];
 }
 
-/* n: rows, heads, norms, inside */
+/* Entries of n: rows, heads, norms, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},           {"one row", {1, 12, 12}, {0}},   {"odd", {7, 5, 5}, {0}},
     {"groups", {9, 6, 2}, {0}},        {"one norm", {5, 7, 1}, {0}},    {"lanes+1", {3, 17, 17}, {0}},

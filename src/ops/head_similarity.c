@@ -23,7 +23,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_shape_rows(&z->shape)));
 }
 
-/* By definition, pair by pair. */
+/* Computes the mean by its definition, pair by pair. */
 static void ref(const struct weft_call *call)
 {
     const struct attr *attr = call->attr;
@@ -65,7 +65,7 @@ static float length(struct head h)
     return sqrtf(vsum(squares));
 }
 
-/* A tile is one row. */
+/* Each tile of work is one row. */
 static void run_row(void *context, int64_t row, int thread)
 {
     const struct weft_call *call = context;
@@ -89,7 +89,7 @@ static void run_row(void *context, int64_t row, int thread)
 
 static void run(const struct weft_call *call) { weft_parallel(weft_tensor_rows(call->in[0]), run_row, (void *)call); }
 
-/* n: rows, heads, width of a head, number of zero heads */
+/* Entries of n: rows, heads, width of a head, number of zero heads */
 static const struct weft_case cases[] = {
     {"one head", {3, 1, 7}, {0}}, {"two heads", {5, 2, 16}, {0}},   {"numbers", {4, 3, 1}, {0}},
     {"odd", {7, 5, 3}, {0}},      {"lanes", {4, 4, 16}, {0}},       {"lanes+1", {3, 4, 17}, {0}},

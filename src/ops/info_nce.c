@@ -4,30 +4,31 @@
  *
  * Each (sequence, head) has one vector, the mean of z's head over the T rows of the sequence (`self`), or two, the
  * means over pos < floor(T/2) and over the rest (`halves`). Vectors u_i shorter than 1e-6 are dropped, in `halves`
- * together with their partner; n are left. With the cosines s_ij = <u_i, u_j> / (|u_i| |u_j|) and l_ij = s_ij / tau:
+ * together with their partner; n vectors remain. With the cosines s_ij = <u_i, u_j> / (|u_i| |u_j|) and l_ij = s_ij /
+ * tau:
  *
  *     lse_i = log sum_j exp l_ij     nll_i = lse_i - l_i,pos     loss = lambda / n * sum_i nll_i
  *
- * self: pos is i itself and j runs over all vectors, pure repulsion. halves: pos is the other half and j != i. The loss
- * is 0 with fewer than two vectors.
+ * In `self`, pos is i itself and j runs over all vectors, which is pure repulsion. In `halves`, pos is the other half
+ * and j != i. The loss is 0 with fewer than two vectors.
  *
- * Outputs: 0 loss f32 [1]. Saved for backward, without gradients, 0 for dropped vectors, one row per vector in the
- * order sequence, head, half: 1 unit f32 [*, w] = u / |u|, 2 norm = |u|, 3 nll and 4 lse, f32 [*]. z itself is not
- * saved.
+ * Output 0 is the loss, f32 [1]. The other outputs are saved for backward and have no gradients; they have one row per
+ * vector in the order sequence, head, half, which is 0 for dropped vectors: 1 unit f32 [*, w] = u / |u|, 2 norm = |u|,
+ * 3 nll and 4 lse, f32 [*]. z itself is not saved.
  *
  * Backward, with p_ij = exp(l_ij - lse_i) and e_ij = 1 where j is i's positive:
  *     c_ij = p_ij - e_ij + p_ji - e_ji     g_i = sum_j c_ij unit_j     du_i = (g_i - <g_i, unit_i> unit_i) / |u_i|
- * times dloss lambda / (n tau); du is divided evenly among the rows of z that its vector is the mean of. Cosines are
- * recomputed row by row: nothing of size n x n is stored. 1 - p_i,pos is computed from nll as -expm1(-nll), because p
- * is too close to 1 when the loss is small.
+ * times dloss lambda / (n tau); du is divided evenly among the rows of z that the vector averages. Cosines are
+ * recomputed row by row, so nothing of size n x n is stored. 1 - p_i,pos is computed from nll as -expm1(-nll), because
+ * p is too close to 1 when the loss is small.
  */
 #include "base/vmath_inl.h"
 #include "ops/info_nce_reference_inl.h"
 
 enum { ROWS = 16 }; /* rows of z per tile of dz */
 
-/* ---- shared by forward and backward. Scratch: a span per sequence, then in backward du, shaped like unit. Per thread:
- * a row of logits. */
+/* ---- shared by forward and backward; scratch holds a span per sequence and, in backward, du, shaped like unit; the
+ * scratch of each thread holds a row of logits */
 
 struct span { /* the sequence has `length` rows of the call, all between first and end */
     int64_t first, end, length;
@@ -70,7 +71,8 @@ VINLINE float dot(const float *a, const float *b, int64_t n)
     return vsum(sum);
 }
 
-/* l_ij for all j, padded to a multiple of sixteen; -inf for padding and where j is not in i's sum. */
+/* Computes l_ij for all j, padded to a multiple of sixteen; l_ij is -inf for padding and for j that are not in i's
+ * sum. */
 static void logits(const struct weft_call *call, int64_t i, float *l)
 {
     const struct attr *attr = call->attr;
@@ -113,7 +115,7 @@ static void divide(float *x, int64_t n, float by)
         vstore_f32(x + i, n - i, vload_f32(x + i, n - i) / vset(by));
 }
 
-/* A tile is a sequence and a head: one vector, or the two of its halves. */
+/* Computes the vectors of one sequence and head: one vector, or the vectors of the two halves. */
 static void context_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -137,8 +139,8 @@ static void context_tile(void *context, int64_t tile, int thread)
         divide(unit + i * w, w, norm[i]);
 }
 
-/* nll_i and lse_i. If the loss is small, the sum is close to 1 and the difference from 1 is what matters: the sum and
- * its logarithm are computed in double. */
+/* Computes nll_i and lse_i. If the loss is small, the sum is close to 1 and its difference from 1 matters, so the sum
+ * and its logarithm are computed in double. */
 static void row_tile(void *context, int64_t i, int thread)
 {
     const struct weft_call *call = context;
@@ -184,7 +186,7 @@ static void run(const struct weft_call *call)
 
 /* ---- backward */
 
-/* Replaces l_ij by c_ij. If j is i's positive, i is j's. */
+/* Replaces l_ij by c_ij. If j is i's positive, i is j's positive. */
 static void coefficients(const struct weft_call *call, int64_t i, float *l)
 {
     const float *nll = call->out[NLL]->data, *lse = call->out[LSE]->data;
@@ -196,8 +198,8 @@ static void coefficients(const struct weft_call *call, int64_t i, float *l)
     l[pos] = (float)(weft_expm1(-nll[i]) + weft_expm1(-nll[pos]));
 }
 
-/* The gradient of one row of z from du_i, stored in dz's type at the start of du's row. If that type is narrower, each
- * write is to memory that has been read. */
+/* Computes the gradient of each row of z that vector i averages, and stores it in dz's type at the start of du's row.
+ * Even if that type is narrower, only memory that has already been read is overwritten. */
 static void du_tile(void *context, int64_t i, int thread)
 {
     const struct weft_call *call = context;
@@ -243,14 +245,14 @@ static void bwd(const struct weft_call *call)
     weft_tiles_run(call, weft_tensor_rows(call->gin[Z]), ROWS, dz_tile);
 }
 
-/* The cosines, and in backward the same amount for g. */
+/* Counts the cosines and, in backward, as many operations again for g. */
 static double flops(const struct weft_call *call)
 {
     return (call->gin[Z] ? 4.0 : 2.0) * (double)call->out[UNIT]->dim[0] * (double)weft_tensor_count(call->out[UNIT]);
 }
 
-/* ---- cases. n: sequences, rows of the first, decrease with each further one (down to none), heads, width of a head,
- * positives, which vectors are too short. x: tau, lambda */
+/* ---- cases. Entries of n: sequences, rows of the first, decrease with each further sequence (down to none), heads,
+ * width of a head, positives, which vectors are too short; of x: tau, lambda */
 
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, WIDTH, POSITIVES, SHORT };
 enum { NO_VECTOR, HEAD_0, ONE_HALF, ALL_BUT_ONE, ALL };
@@ -283,7 +285,7 @@ static int64_t case_length(const struct weft_case *c, int64_t s)
     return weft_max(0, c->n[LONGEST] - s * c->n[SHORTER]);
 }
 
-/* Vectors are made short by multiplying z with an input, so that they stay short under finite differences. */
+/* Multiplies z by an input to make vectors short, so that they stay short under finite differences. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     int64_t count = 0, width = c->n[HEADS] * c->n[WIDTH];

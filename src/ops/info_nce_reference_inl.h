@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * info_nce_reference_inl.h - reference of info_nce.c, in double and plain loops: inputs, shapes, and the formulas of
- * its opening comment, forward and backward.
+ * info_nce_reference_inl.h - reference of info_nce.c, in plain loops and double precision: inputs, shapes, and the
+ * formulas of its opening comment, forward and backward.
  */
 #ifndef WEFT_INFO_NCE_SPEC_H
 #define WEFT_INFO_NCE_SPEC_H
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { Z, SEQ, POS, TILES, INPUTS }; /* tiles [S, *] only provides S */
+enum { Z, SEQ, POS, TILES, INPUTS }; /* tiles [S, *] is used only for S */
 enum { LOSS, UNIT, NORM, NLL, LSE };
 
 #define SHORTEST 1e-6
@@ -45,7 +45,8 @@ static enum weft_status shape(struct weft_node *node)
     return WEFT_OK;
 }
 
-/* The vector that a row's head belongs to, if its sequence has `length` rows; and the number of rows of a vector. */
+/* vector_of returns the vector that a row's head belongs to, if the row's sequence has `length` rows; vector_rows
+ * returns the number of rows of a vector. */
 static int64_t vector_of(const struct weft_call *call, int64_t row, int64_t head, int64_t length)
 {
     const struct attr *attr = call->attr;
@@ -104,7 +105,7 @@ static void ref_means(const struct weft_call *call)
     }
 }
 
-/* Norms, then unit vectors. Returns the number of vectors kept. */
+/* Computes norms, then unit vectors. Returns the number of vectors kept. */
 static int64_t ref_units(const struct weft_call *call)
 {
     int64_t n = call->out[UNIT]->dim[0], w = call->out[UNIT]->dim[1], v = views(call->attr), kept = 0;
@@ -154,7 +155,7 @@ static double ref_coefficient(const struct weft_call *call, int64_t i, int64_t j
     return p - (j == positive(attr, i)) - (i == positive(attr, j));
 }
 
-/* g - <g, unit> unit is summed term by term: c_ij (unit_j - s_ij unit_i). */
+/* Sums g - <g, unit> unit term by term, as c_ij (unit_j - s_ij unit_i). */
 static void bwd_ref(const struct weft_call *call)
 {
     const struct attr *attr = call->attr;

@@ -5,13 +5,13 @@
  *     y[m,h] = [a[m, h / (H/Ha)] ; b[m, h / (H/Hb)]]      a [M, Ha Wa], b [M, Hb Wb], y [M, H (Wa+Wb)]
  *
  * Ha and Hb divide H: with Ha = H every head has its own part, with Ha = 1 all heads share it. All three have one type,
- * so forward copies bytes. Backward splits y's gradient; a part that several heads read gets the sum over them, in f32
- * and in the order of heads. Nothing is saved.
+ * so forward copies bytes. Backward splits y's gradient; a part that several heads read gets the sum over these heads,
+ * in f32 and in the order of heads. Nothing is saved.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* per tile */
+enum { ROWS = 16 }; /* rows per tile */
 enum { A, B, PARTS };
 
 struct attr {
@@ -27,10 +27,11 @@ static enum weft_status shape(struct weft_node *node)
     for (int p = A; p <= B; p++) {
         long long width = weft_shape_width(&node->in[p]->shape), own = attr->part_heads[p], heads = attr->heads;
         if (own < 1 || heads < 1 || heads % own || width % own)
-            return weft_node_fail(node,
-                                  "%lld columns in %lld heads cannot be joined to %lld heads: the columns must be a "
-                                  "multiple of their heads, and these must divide the heads of the result",
-                                  width, own, heads);
+            return weft_node_fail(
+                node,
+                "%lld columns in %lld heads cannot be joined to %lld heads: the number of columns must be a multiple "
+                "of the number of heads, which must divide the number of heads of the result",
+                width, own, heads);
         wide += width / own;
     }
     like.dim[like.ndim - 1] = s.dim[s.ndim - 1];
@@ -40,9 +41,9 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, a->dtype, s);
 }
 
-/* The layout of part p on its own and in y, in elements. */
+/* The layout of part p by itself and in y, in elements. */
 struct part {
-    int64_t heads, readers, width; /* its heads, number of heads of y that read each, width of each */
+    int64_t heads, readers, width; /* number of heads of the part, heads of y that read each of them, width of each */
     int64_t first, wide;           /* offset in a head of y, and the width of that head */
 };
 
@@ -89,7 +90,8 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-/* A head is short and usually a multiple of 64 bytes: a fixed-size memcpy compiles to vector moves, not a call. */
+/* Copies a head, which is short and usually a multiple of 64 bytes. A memcpy of fixed size compiles to vector moves
+ * instead of a call. */
 VINLINE void copy(char *to, const char *from, int64_t bytes)
 {
     for (; bytes >= 64; bytes -= 64, to += 64, from += 64)
@@ -137,7 +139,7 @@ static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->gout[0]), ROWS, bwd_tile); }
 
-/* n: rows, heads, heads and width of a, heads and width of b, inside */
+/* Entries of n: rows, heads, heads and width of a, heads and width of b, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1, 1, 1, 1}, {0}},
     {"one row", {1, 3, 3, 37, 3, 20}, {0}},

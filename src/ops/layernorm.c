@@ -4,8 +4,8 @@
  *
  *     y = gain xhat + b      xhat = (x - mean) rstd      rstd = 1 / sqrt(variance + eps), variance over C, not C-1
  *
- * y is f32 or the compute dtype (`out`); mean and rstd, f32 [M], are outputs 1 and 2, saved for backward.
- * The variance is summed in a second pass over the row, which is in cache: this avoids cancellation.
+ * y is f32 or the compute dtype (`out`); mean and rstd, f32 [M], are outputs 1 and 2, saved for backward. The variance
+ * is summed in a second pass over the row, which is in cache by then; this avoids cancellation.
  *
  * Backward, with t = gain dy:  dx = rstd (t - mean(t) - xhat mean(t xhat)),  dgain += sum dy xhat,  db += sum dy.
  * See norm_inl.h for tiles and sums.
@@ -76,7 +76,7 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-/* x - mean; 0 in the lanes past the row's end, where x reads as 0. */
+/* Returns x - mean, and 0 in the lanes past the end of the row, where x reads as 0. */
 VINLINE vf centred(const struct weft_tensor *x, int64_t at, int64_t end, float mean)
 {
     static const vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -131,7 +131,7 @@ static void bwd_row(const struct weft_call *call, int64_t r, float *sums)
     }
 }
 
-/* n: rows, width, inside, y is f32. x: eps */
+/* Entries of n: rows, width, inside, y is f32; of x: eps */
 static const struct weft_case cases[] = {
     {"one row", {1, 37}, {1e-5}},      {"odd", {7, 5}, {1e-5}},
     {"few columns", {9, 4}, {1e-5}},   {"lanes", {3, 16}, {1e-5}},

@@ -5,13 +5,13 @@
  *     y[m,n] = sum_k x[m,k] W[n,k] + b[n] + addend[m,n]
  *
  * x [M,K] in the compute dtype, W [N,K] f32, a parameter or computed from parameters, read in its packed form p, b [N]
- * f32 and addend [M,N] f32 or bf16 optional, y [M,N] f32 or bf16; y may alias addend. With W [G,N,K] there are G
- * separate matmuls: group g maps columns gK.. of x to columns gN.. of y.
+ * f32 and addend [M,N] f32 or bf16 optional, y [M,N] f32 or bf16; y may alias addend. With W [G,N,K], there are G
+ * separate matmuls: group g maps the K columns of x from gK to the N columns of y from gN.
  *
  * Backward, with dY rounded to the compute dtype once:
  *     dX = dY W         another node of this op, with W packed transposed; its addend is the gradient that other users
  *                       of x have contributed so far, so the gradients of q, k and v are summed without an extra pass
- *     dW += dY^t X      the backward kernel, into the parameter's own gradient (of a computed W: into its accumulator)
+ *     dW += dY^t X      the backward kernel, into the parameter's own gradient (for a computed W, into its accumulator)
  *     db += sum_m dY    likewise
  *     d addend = dY
  *
@@ -25,7 +25,7 @@ enum { X, P, B, ADDEND = WEFT_LINEAR_ADDEND, W, INPUTS };
 
 struct attr {
     enum weft_dtype out;
-    bool is_dx; /* this node computes the dX of another one; only reported, see products */
+    bool is_dx; /* this node computes the dX of another node; used only for reporting, see products */
 };
 
 /* ---- shape */
@@ -53,7 +53,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, a->out, y);
 }
 
-/* The matmul's sizes, from a matrix [width, depth] or [groups, width, depth]. */
+/* Returns the matmul's sizes, given a matrix [width, depth] or [groups, width, depth]. */
 static struct weft_dnn_shape sizes(enum weft_dtype dtype, const struct weft_tensor *matrix, int64_t rows)
 {
     return (struct weft_dnn_shape){.dtype = dtype,
@@ -79,7 +79,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return WEFT_OK;
 }
 
-/* Gates run references on whole models, so they run in parallel: a tile is a few columns. */
+/* Columns per tile of the reference, which runs in parallel because gates run it on whole models. */
 enum { REFERENCE_TILE = 16 };
 
 static void ref_tile(const struct weft_call *call, int64_t first, int64_t last)
@@ -90,7 +90,7 @@ static void ref_tile(const struct weft_call *call, int64_t first, int64_t last)
     const double *addend = call->in[ADDEND] ? call->in[ADDEND]->data : NULL;
     double *y = call->out[0]->data;
     int64_t columns = s.groups * s.width;
-    for (int64_t column = first; column < last; column++) /* rows in the inner loop: W is read once */
+    for (int64_t column = first; column < last; column++) /* rows are the inner loop, so that W is read only once */
         for (int64_t row = 0; row < s.max_rows; row++) {
             const double *from = x + (row * s.groups + column / s.width) * s.depth;
             double start = (b ? b[column] : 0) + (addend ? addend[row * columns + column] : 0);
@@ -128,10 +128,11 @@ static int products(const struct weft_call *call, struct weft_product *list)
 
 /* ---- backward: the sums over rows */
 
-/* db: threads sum blocks of rows; then the blocks are added in order. Blocks also keep long sums precise. */
+/* To compute db, threads sum blocks of rows, and then the blocks are added in order. Blocks also keep long sums
+ * precise. */
 enum { TILE = 4 * VLANES, ROW_BLOCK = 64 };
 
-/* The matmul and db follow each other in the same scratch. */
+/* The matmul and db use the same scratch, one after the other. */
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
     size_t sums = 0;
@@ -243,7 +244,8 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     struct weft_value *gy = weft_grad_out(grads, 0);
     if (!gy)
         return;
-    /* Cast only to the addend's own type, even if gradients of other users are added in f32: add takes either type. */
+    /* Cast only to the addend's own type, even if gradients of other users are added in f32, because add accepts either
+     * type. */
     if (weft_grad_wanted(grads, ADDEND))
         weft_grad_add(grads, ADDEND, weft_cast(g, gy, node->in[ADDEND]->dtype));
 
@@ -262,18 +264,18 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* ---- cases. n: rows, N, K, groups (0: W has two dimensions), bias, addend, y is f32, x is f32, kind of W. Tensors
- * that are not f32 have the graph's compute dtype. */
+/* ---- cases. Entries of n: rows, N, K, groups (0: W has two dimensions), bias, addend, y is f32, x is f32, kind of W.
+ * Tensors that are not f32 have the graph's compute dtype. */
 
 enum { /* addend */
        NONE,
        F32,
        COMPUTE,
-       MADE, /* f32, computed and not read elsewhere, so that y aliases it */
+       MADE, /* a computed f32 value that is not read elsewhere, so that y aliases it */
        SAME, /* x itself */
 };
 
-enum { PARAM, TRANSPOSED, VIEWED }; /* W: a parameter, or a transpose or a view of one */
+enum { PARAM, TRANSPOSED, VIEWED }; /* W is a parameter, or a transpose or view of one */
 
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1, 0, 0, NONE, 1}},

@@ -10,7 +10,7 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { TILE = 8192 }; /* elements; determines the order of the sum */
+enum { TILE = 8192 }; /* elements per tile; determines the order of the sum */
 enum { X, Y, ALPHA, INPUTS };
 
 static enum weft_status shape(struct weft_node *node)
@@ -53,7 +53,7 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->out[0]), TILE, run_tile); }
 
-/* ---- backward: dalpha. Scratch: one sum per block */
+/* ---- backward: dalpha; scratch holds one sum per block */
 
 static enum weft_status bwd_plan(const struct weft_call *max, struct weft_booking *booking)
 {
@@ -94,7 +94,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* n: rows, width, x is present, alpha is a constant, inside */
+/* Entries of n: rows, width, x is present, alpha is a constant, inside */
 enum { ROWS, WIDTH, WITH_X, CONSTANT, INSIDE };
 
 static const struct weft_case cases[] = {

@@ -2,10 +2,10 @@
  *
  * norm_inl.h - shared by layernorm and rmsnorm: tiles of rows, and sums for the gradients of their weights.
  *
- * Input 0 is x [M, C], inputs 1 .. WEIGHTS are f32 [W]. A row of x is normalised W columns at a time: whole if W = C,
- * or head by head. The op's file defines WEIGHTS before including this, and run_row and bwd_row after. Backward: each
- * block of ROWS rows writes its column sums to scratch while it computes dx; then the blocks are added in order, column
- * by column. So x and dy are read once and the order of the sums is fixed.
+ * Input 0 is x [M, C], inputs 1 to WEIGHTS are f32 [W]. A row of x is normalised W columns at a time: the whole row if
+ * W = C, else head by head. The op's file defines WEIGHTS before including this, and run_row and bwd_row after.
+ * Backward: each block of ROWS rows writes its column sums to scratch while it computes dx; then the blocks are added
+ * in order, column by column. So x and dy are read once and the order of the sums is fixed.
  */
 #ifndef WEFT_NORM_H
 #define WEFT_NORM_H
@@ -30,7 +30,7 @@ static enum weft_status check_inputs(const struct weft_node *node)
     return WEFT_OK;
 }
 
-/* One value for each W columns of a row. */
+/* Returns the shape of a tensor with one value for each group of W columns. */
 static struct weft_shape shape_of_parts(const struct weft_node *node)
 {
     struct weft_dim rows = weft_shape_rows(&node->in[0]->shape);
@@ -38,15 +38,15 @@ static struct weft_shape shape_of_parts(const struct weft_node *node)
     return parts == 1 ? WEFT_SHAPE(rows) : WEFT_SHAPE(rows, weft_fixed(parts));
 }
 
-/* W, and the total number of parts of W columns. */
+/* Return W, and the total number of groups of W columns. */
 static int64_t width_of(const struct weft_call *call) { return weft_tensor_width(call->in[1]); }
 static int64_t parts_of(const struct weft_call *call)
 {
     return weft_tensor_rows(call->in[0]) * (weft_tensor_width(call->in[0]) / width_of(call));
 }
 
-/* Defined by the op's file, for the r-th W columns. Backward adds them to their block's sums, W per weight, then
- * computes dx. */
+/* Defined by the op's file: process the r-th group of W columns. bwd_row adds the group's gradients to the sums of its
+ * block, W per weight, and then computes dx. */
 static void run_row(const struct weft_call *call, int64_t r);
 static void bwd_row(const struct weft_call *call, int64_t r, float *sums);
 

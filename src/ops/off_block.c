@@ -85,7 +85,7 @@ static void run(const struct weft_call *call)
     *(float *)call->out[0]->data = (float)share(s);
 }
 
-/* n: rows, blocks, content: any, only inside the blocks, or all 0 */
+/* Entries of n: rows, blocks, content: any, only inside the blocks, or all 0 */
 enum { ANY, DIAGONAL, EMPTY };
 static const struct weft_case cases[] = {
     {"one number", {1, 1}, {0}},    {"one block", {20, 1}, {0}},

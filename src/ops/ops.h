@@ -11,10 +11,9 @@
 /* For a builder: emits a node and returns its first output (NULL after a failure). */
 struct weft_value *weft_emit(struct weft_graph *g, const struct weft_op *op, const void *attr, int inputs,
                              struct weft_value *const *in);
-/* For the file of op `name`: its descriptor that runs on this machine, found from the descriptor of the lowest level.
- * The file does not use the op's id, which changes with the rows of ops.def, so a new row does not recompile it (see
- * Makefile).
- */
+/* For the file of op `name`: the op's descriptor that runs on this machine, found via the descriptor of the lowest
+ * level. The file does not use the op's id, which depends on the rows of ops.def, so it need not be recompiled when a
+ * row is added (see Makefile). */
 #define WEFT_SELF(name)                                                                                                \
     ({                                                                                                                 \
         extern const struct weft_op weft_op_##name;                                                                    \
@@ -22,7 +21,7 @@ struct weft_value *weft_emit(struct weft_graph *g, const struct weft_op *op, con
     })
 const struct weft_op *weft_op_here(const struct weft_op *lowest);
 
-/* Descriptor externs, builder prototypes and ids, all from ops.def. */
+/* The ids and builder prototypes of all ops, from ops.def. */
 enum weft_op_id {
 #define OP(name, parameters) WEFT_OP_##name,
 #include "ops/ops.def"
@@ -33,27 +32,27 @@ enum weft_op_id {
 #include "ops/ops.def"
 #undef OP
 
-/* Index of linear's input that is added to the matmul. If it is the residual stream, the matrix writes into it. */
+/* Index of linear's addend. If the addend is the residual stream, the weight matrix projects into the stream. */
 enum { WEFT_LINEAR_ADDEND = 3 };
 /* Returns the descriptor that runs on this machine (the highest compiled level that the processor supports). */
 const struct weft_op *weft_op(enum weft_op_id id);
 /* Replaces a descriptor; NULL restores the original. For tests that break an op on purpose. */
 void weft_op_replace(enum weft_op_id id, const struct weft_op *op);
-/* For a case's build(): returns an input [rows, width], with the symbol "rows" as its first dimension; [rows] if width
- * is 0. Floats get a gradient. */
+/* For a case's build(): returns an input [rows, width], or [rows] if width is 0, whose first dimension is the symbol
+ * "rows". Float inputs get a gradient. */
 struct weft_value *weft_case_input(struct weft_graph *g, const char *name, enum weft_dtype dtype, int64_t rows,
                                    int64_t width);
-/* For shape(): fail if input i, called `name` in messages, is not of a float type, or its width is not a multiple of
- * the heads. */
+/* For shape(): check that input i, called `name` in messages, has a float type, and that its width is a multiple of
+ * `heads`. */
 enum weft_status weft_node_float(const struct weft_node *node, int i, const char *name);
 enum weft_status weft_node_heads(const struct weft_node *node, int i, const char *name, int64_t heads);
-/* For a kernel: calls fn for each tile of `size` of the `count` elements, rows or columns of a call, in parallel. `end`
- * is the first one behind the tile. */
+/* For a kernel: divides the `count` elements, rows or columns of a call into tiles of `size` and calls fn for each
+ * tile, in parallel. The tile ends before index `end`. */
 typedef void weft_span_fn(const struct weft_call *call, int64_t first, int64_t end);
 void weft_tiles_run(const struct weft_call *call, int64_t count, int64_t size, weft_span_fn *fn);
-/* For a descriptor: the table of cases, and the function that builds their graphs. */
+/* For a descriptor: sets the table of cases and the function that builds their graphs. */
 #define WEFT_CASES(table, function) .cases = (table), .case_count = sizeof(table) / sizeof *(table), .build = (function)
-/* Creates a graph that can be differentiated: weft_graph_create with the ops fill and add. */
+/* Creates a graph that can be differentiated, by passing the ops fill and add to weft_graph_create. */
 struct weft_graph *weft_graph_new(enum weft_dtype compute);
 
 #endif

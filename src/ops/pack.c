@@ -5,12 +5,12 @@
  *     p = W      how = WEFT_PACK_Y:  maps rows of K to rows of N
  *     p = W^t    how = WEFT_PACK_DX: maps rows of N to rows of K
  *
- * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (preceded by G) in the compute dtype. A reader of p need not know `how`: p
- * [width, depth] always means rows [*, depth] times p^t, so the matmul for a gradient is the same op as in the forward
- * pass. On the fast path p is opaque (packed_bytes); in a reference run it is the plain matrix.
+ * W [N,K] or [G,N,K] f32; p [N,K] or [K,N] (preceded by G) in the compute dtype. An op that reads p need not know
+ * `how`, because p [width, depth] always means rows [*, depth] times p^t; so the matmul for a gradient is the same op
+ * as in the forward pass. On the fast path, p is opaque (packed_bytes); in a reference run, it is the plain matrix.
  *
- * It depends only on parameters, so it runs once per weight change, not once per matmul. It has no derivative: linear
- * and cross_entropy pass the gradient to W itself.
+ * The op depends only on parameters, so it runs once per weight change, not once per matmul. It has no derivative;
+ * linear and cross_entropy pass the gradient to W itself.
  */
 #include "ops/ops.h"
 
@@ -18,7 +18,7 @@ struct attr {
     enum weft_pack how;
 };
 
-/* The sizes of p; the layout does not depend on max_rows. */
+/* Returns the sizes of p; its layout does not depend on max_rows. */
 static struct weft_dnn_shape layout(enum weft_dtype dtype, int ndim, int64_t groups, int64_t width, int64_t depth)
 {
     return (struct weft_dnn_shape){
@@ -69,8 +69,8 @@ static void run(const struct weft_call *call)
     weft_dnn_pack(&l, a->how, w->data, w->dtype, p->data);
 }
 
-/* n: rows, N, K, groups (0: W has two dimensions). The layout is opaque, so it is tested through linear: its forward
- * reads WEFT_PACK_Y, and the gradients in linear's own cases read WEFT_PACK_DX. */
+/* Entries of n: rows, N, K, groups (0: W has two dimensions). Because the layout is opaque, it is tested through
+ * linear: linear's forward pass reads WEFT_PACK_Y, and the gradients in linear's own cases read WEFT_PACK_DX. */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1, 1}},         {.name = "tile", .n = {16, 32, 32}},
     {.name = "odd", .n = {3, 7, 5}},         {.name = "odd depth", .n = {5, 16, 33}},

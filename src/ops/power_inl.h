@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * power_inl.h - 2^x, with AVX-512 at a third of the cost of vexp: for probabilities computed from bf16 scores.
+ * power_inl.h - computes 2^x, with AVX-512 at a third of the cost of vexp; used for probabilities computed from bf16
+ * scores.
  */
 #ifndef WEFT_POWER_H
 #define WEFT_POWER_H
@@ -9,8 +10,8 @@
 
 #define LOG2E 1.44269504088896341f
 
-/* The fraction x - floor(x), rounded down, and 2^floor(x) times y. AVX-512 has instructions for both; without them,
- * values out of range are clamped to values whose power is 0 or infinite. */
+/* fraction returns x - floor(x), rounded down; times_power returns 2^floor(x) times y. AVX-512 has instructions for
+ * both; without them, values that are out of range are clamped to values whose power is 0 or infinite. */
 #if defined(VMASKS)
 VINLINE vf fraction(vf x) { return (vf)_mm512_reduce_ps((__m512)x, 0x09); } /* 0 for infinities */
 VINLINE vf times_power(vf y, vf x) { return (vf)_mm512_scalef_ps((__m512)y, (__m512)x); }
@@ -27,7 +28,7 @@ VINLINE vf fraction(vf x)
 {
     x = bring_in(x);
     vf k = __builtin_convertvector(whole(x), vf), f = x - k;
-    return (vf)((vi)f + (f + k > x)); /* its predecessor if it was rounded up */
+    return (vf)((vi)f + (f + k > x)); /* the next smaller float if f was rounded up */
 }
 
 /* Scales in two steps, the first of which is exact. */
@@ -42,8 +43,8 @@ VINLINE vf times_power(vf y, vf x)
 }
 #endif
 
-/* 2^x; 0 for -inf, NaN for NaN. A polynomial of the fractional part (our own fit, relative error 3e-6, exactly 1 at 0),
- * scaled by the integer part through the exponent. */
+/* Returns 2^x; 0 for -inf, NaN for NaN. Computes a polynomial of the fractional part (our own fit, relative error 3e-6,
+ * exactly 1 at 0), which the integer part scales through the exponent. */
 VINLINE vf power(vf x)
 {
     vf f = fraction(x);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * prefix_mean - y_t = mean of x over positions 0..t of the same sequence, for x [M, G], y like x.
+ * prefix_mean - y_t = mean of x over positions 0..t of the same sequence, for x [M, G]; y has the shape and type of x.
  *
  * seq and pos give the sequence and position of each row. The sum is accumulated in f32 in the order of positions, one
- * addition per row, so the bits do not depend on how a sequence is split into calls. `state`, optional, f32 [S, G], is
- * the sum before the call's first row of each slot (without it sequences start in this call, at position 0). Output 1,
- * f32 [S, G], is the sum after the slot's last row; state, or 0, if the slot has no rows. tiles [S, *] only provides S.
+ * addition per row, so results do not depend on how a sequence is split into calls. The optional `state`, f32 [S, G],
+ * is the sum before the call's first row of each slot; without it, sequences start in this call, at position 0. Output
+ * 1, f32 [S, G], is the sum after the slot's last row, or the initial sum if the slot has no rows. tiles [S, *] is used
+ * only for S.
  *
- * With `whole` every row gets the mean of its sequence's last row in the call, so a row depends on later rows. This
- * non-causal variant exists to show that the gates catch it; its bits depend on how a sequence is split.
+ * With `whole`, every row gets the mean of its sequence's last row in the call, so a row depends on later rows. This
+ * non-causal variant exists to show that the gates detect it; its results depend on how a sequence is split into calls.
  *
  * Backward, with state as a constant: dx_s = sum over t >= s of dy_t / (t+1), accumulated from the call's last row to
  * its first; with `whole`: the sum over all t of dy_t / (last+1), for every s. Nothing is saved. Both directions may
- * run in place: a row is read before it is written, and not afterwards.
+ * run in place: a row is read before it is written and is not read again.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -42,7 +43,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, SUM, WEFT_F32, sums);
 }
 
-/* The row that determines the mean of row r: itself, or with `whole` the last row of its sequence. */
+/* Returns the row that determines the mean of row r: r itself or, with `whole`, the last row of its sequence. */
 static int64_t mean_row(const struct weft_call *call, int64_t r)
 {
     const struct attr *attr = call->attr;
@@ -94,7 +95,7 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
-/* A tile is columns *first <= i < *end of one sequence, which is returned. */
+/* Finds a tile: returns its sequence, and sets *first and *end to its columns, *first <= i < *end. */
 static int64_t locate_tile(int64_t tile, int64_t width, int64_t *first, int64_t *end)
 {
     int64_t across = weft_div_up(width, COLUMNS);
@@ -103,7 +104,7 @@ static int64_t locate_tile(int64_t tile, int64_t width, int64_t *first, int64_t 
     return tile / across;
 }
 
-/* Stores the same values in every row of the sequence. */
+/* Stores the same values in every row of a sequence. */
 static void store_all(const struct weft_tensor *to, const int32_t *seq, int64_t slot, int64_t first, int64_t end,
                       const vf *same)
 {
@@ -176,8 +177,8 @@ static void bwd(const struct weft_call *call)
     weft_parallel(call->in[TILES]->dim[0] * across, bwd_tile, (void *)call);
 }
 
-/* n: sequences, rows of the first, decrease with each further one (down to none), width, position of the first rows
- * (not 0: with a state), inside, rows of the sequences are interleaved, whole */
+/* Entries of n: sequences, rows of the first, decrease with each further one (down to none), width, position of the
+ * first rows (not 0: with a state), inside, rows of the sequences are interleaved, whole */
 enum { SEQUENCES, LONGEST, SHORTER, WIDTH, START, INSIDE, INTERLEAVED, WHOLE };
 
 static const struct weft_case cases[] = {
@@ -206,7 +207,7 @@ static int64_t case_length(const struct weft_case *c, int64_t s)
     return weft_max(0, c->n[LONGEST] - s * c->n[SHORTER]);
 }
 
-/* With `whole`, rows depend on each other: their number is fixed, so that the harness does not vary it. */
+/* With `whole`, rows depend on each other, so their number is fixed and the harness does not vary it. */
 static struct weft_value *case_input(struct weft_graph *g, const struct weft_case *c, const char *name,
                                      enum weft_dtype dtype, int64_t rows, int64_t width)
 {

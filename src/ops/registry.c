@@ -2,8 +2,8 @@
  *
  * registry.c - the descriptor of each op on this machine, and helpers that all ops use.
  *
- * Every op is compiled once per instruction-set level. The program uses the highest level the processor supports for
- * all ops, so the results of a run come from one set of kernels.
+ * Every op is compiled once per instruction-set level. The program uses the highest level that the processor supports
+ * for all ops, so the results of a run come from one set of kernels.
  */
 #include "ops/ops.h"
 
@@ -121,7 +121,7 @@ uint64_t weft_dropout_key(const int32_t step_key[4], int32_t sample, int layer, 
 {
     uint64_t seed = (uint64_t)(uint32_t)step_key[1] << 32 | (uint32_t)step_key[0];
     uint64_t step = (uint64_t)(uint32_t)step_key[3] << 32 | (uint32_t)step_key[2];
-    uint64_t key = weft_key_name(seed, "dropout"); /* independent of the seed's other uses */
+    uint64_t key = weft_key_name(seed, "dropout"); /* so that masks are independent of the other uses of the seed */
     key = weft_key(key, step);
     key = weft_key(key, (uint32_t)sample);
     key = weft_key(key, (uint32_t)layer);

@@ -103,7 +103,7 @@ static void bwd_row(const struct weft_call *call, int64_t r, float *block_gain)
     }
 }
 
-/* n: rows, width, inside, y is f32, heads. x: eps */
+/* Entries of n: rows, width, inside, y is f32, heads; of x: eps */
 static const struct weft_case cases[] = {
     {"one row", {1, 37}, {1e-6}},
     {"odd", {7, 5}, {1e-6}},

@@ -23,8 +23,9 @@ struct attr {
     struct weft_rope_turns turns;
 };
 
-/* linear: slows down every pair by `factor`. llama3: slows down pairs with fewer than `low` rotations within the
- * original context, leaves pairs with more than `high` rotations unchanged, and interpolates in between (Llama 3.1). */
+/* Linear scaling slows down every pair by `factor`. As in Llama 3.1, llama3 scaling slows down pairs with fewer than
+ * `low` rotations within the original context, leaves pairs with more than `high` rotations unchanged, and interpolates
+ * in between. */
 double weft_rope_slowed(const struct weft_rope_turns *t, double frequency)
 {
     const double pi = 3.14159265358979323846;
@@ -58,7 +59,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, x->dtype, x->shape);
 }
 
-/* sign: +1 forward, -1 backward. */
+/* `sign` is +1 forward and -1 backward. */
 static void rotate_ref(const struct weft_call *call, const double *from, double *to, int64_t width, double sign)
 {
     const struct attr *attr = call->attr;
@@ -86,7 +87,8 @@ static void bwd_ref(const struct weft_call *call)
     rotate_ref(call, call->gout[0]->data, call->gin[0]->data, weft_tensor_width(call->gin[0]), -1);
 }
 
-/* ---- plan: the D/2 frequencies, padded to whole vectors. Per-thread scratch: the cosines of a row, then its sines */
+/* ---- the plan holds the D/2 frequencies, padded to whole vectors; the scratch of a thread holds the cosines of a row,
+ * then its sines */
 
 static int64_t padded_half(const struct weft_call *call, const struct weft_tensor *x)
 {
@@ -122,11 +124,12 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
 
 VINLINE vd pick(vl mask, vd a, vd b) { return (vd)((mask & (vl)a) | (~mask & (vl)b)); }
 
-/* Cosine and sine of eight angles: subtracts the nearest multiple of pi/2 in two parts, which is exact for a million
- * positions; the Taylor series of the rest (at most pi/4) has an error below 2e-10 before rounding to f32. */
+/* Computes the cosine and sine of eight angles. Subtracts the nearest multiple of pi/2 in two parts, which is exact for
+ * a million positions; the Taylor series of the remainder (at most pi/4) has an error below 2e-10 before rounding to
+ * f32. */
 VINLINE void cos_sin(vd angle, float *cosine, float *sine)
 {
-    const double shift = 0x1.8p52; /* adding it leaves the nearest integer in the low bits */
+    const double shift = 0x1.8p52; /* adding this leaves the nearest integer in the low bits */
     vd shifted = angle * 0x1.45f306dc9c883p-1 + shift, quarters = shifted - shift;
     vl q = (vl)shifted;
     vd r = angle - quarters * 0x1.921fb544p0 - quarters * 0x1.0b4611a626331p-34, z = r * r;
@@ -187,7 +190,7 @@ static void bwd(const struct weft_call *call)
     weft_parallel(weft_div_up(weft_tensor_rows(call->gin[0]), ROWS), bwd_tile, (void *)call);
 }
 
-/* n: rows, heads, head width, first position, inside, scaling. x: base, factor */
+/* Entries of n: rows, heads, head width, first position, inside, scaling; of x: base, factor */
 static const struct weft_case cases[] = {
     {"one pair", {1, 1, 2, 1}, {10000}},
     {"one row", {1, 3, 10, 5}, {10000}},

@@ -5,7 +5,7 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { TILE = 16384 }; /* elements */
+enum { TILE = 16384 }; /* elements per tile */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -40,7 +40,7 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     weft_grad_add(grads, 0, weft_cast(g, scaled, weft_grad_dtype(grads, 0)));
 }
 
-/* n: rows, width. x: factor */
+/* Entries of n: rows, width; of x: factor */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {2}},       {"one row", {1, 37}, {0.125}},    {"odd", {7, 5}, {-3}},
     {"lanes", {1, 16}, {0.1}},  {"lanes+1", {1, 17}, {0.1}},      {"tile-1", {1, TILE - 1}, {-1}},

@@ -11,7 +11,7 @@ static double exact_slope(double x) { return exact(x) * exact(-x); }
 
 VINLINE vf value(vf x) { return vsigmoid(x); }
 
-/* y (1 - y), with 1 - y computed as sigmoid(-x), which is accurate when it is small. */
+/* Returns y (1 - y), with 1 - y computed as sigmoid(-x), which is accurate when 1 - y is small. */
 VINLINE vf slope(vf x)
 {
     vf u = vexp(-vabs(x)), s = vset(1) / (vset(1) + u);

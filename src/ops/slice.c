@@ -2,7 +2,7 @@
  *
  * slice - y [M, W] = columns first to first+W-1 of x [M, C], copied because tensors have no strides.
  *
- * Backward writes dy to those columns and zeros to the others.
+ * Backward writes dy to these columns and zeros to the others.
  */
 #include "ops/columns_inl.h"
 
@@ -64,7 +64,7 @@ static void bwd_row(const struct weft_call *call, int64_t r)
     copy(dx, end, NULL, 0, (r + 1) * whole - end);
 }
 
-/* n: rows, width of x, first column, columns, inside */
+/* Entries of n: rows, width of x, first column, columns, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 0, 1}, {0}},
     {"one row", {1, 37, 3, 20}, {0}},

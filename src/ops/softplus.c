@@ -19,7 +19,7 @@ VINLINE vf slope(vf x) { return vsigmoid(x); }
 
 #define EXACT(call, x) (exact(x) + offset_of(call))
 #define VALUE(call, x) (vsoftplus(x) + vset((float)offset_of(call)))
-/* Only the "inside" cases have an offset: in the others it would hide errors of small values. */
+/* Only the "inside" cases have an offset, because it would hide errors of small values in the others. */
 #define BUILDER(g, x) weft_softplus(g, x, c->n[2] ? 0.25 : 0)
 #include "ops/unary_inl.h"
 

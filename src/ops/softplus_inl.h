@@ -3,7 +3,7 @@
  * softplus_inl.h - vectorised ln(1 + e^x), for softplus and for ops that fuse it.
  *
  * Computed as max(x, 0) + ln(1 + u), u = e^-|x| in (0, 1], which neither overflows nor loses precision for very
- * negative x. ln(1 + u) = 2 atanh(s), s = u / (2 + u) at most 1/3: the series of atanh converges fast there and is
+ * negative x. ln(1 + u) = 2 atanh(s), s = u / (2 + u) at most 1/3: the series of atanh converges fast for such s and is
  * accurate for small u, unlike the logarithm of a rounded 1 + u.
  */
 #ifndef WEFT_SOFTPLUS_H

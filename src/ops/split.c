@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * split - splits the columns of x [M, W] into y_o [M, w_o], o = 0, 1, .., with the w_o adding up to W. dx concatenates
- * the dy_o, with zeros for outputs without a gradient. Nothing is saved.
+ * split - splits the columns of x [M, W] into y_o [M, w_o], o = 0, 1, ..., where the widths w_o add up to W. dx
+ * concatenates the dy_o, with zeros for outputs without a gradient. Nothing is saved.
  */
 #include "ops/columns_inl.h"
 
@@ -66,7 +66,7 @@ static void bwd_row(const struct weft_call *call, int64_t r)
         copy(call->gin[0], at, call->gout[o], r * a->width[o], a->width[o]);
 }
 
-/* n: rows, up to three widths (0: fewer), only the last output is used */
+/* Entries of n: rows, up to three widths (0: fewer), only the last output is used */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {1, 1}},
     {.name = "one part", .n = {5, 7}},

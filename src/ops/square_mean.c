@@ -10,7 +10,7 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { TILE = 8192 }; /* elements; determines the order of the sum */
+enum { TILE = 8192 }; /* elements per tile; determines the order of the sum */
 
 struct attr {
     int64_t heads;
@@ -24,7 +24,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(1)));
 }
 
-/* The factor of the sum of squares. Without rows the sum is 0 and the factor does not matter. */
+/* Returns the factor of the sum of squares. If there are no rows, the sum is 0 and the factor does not matter. */
 static double weight(const struct weft_call *call)
 {
     const struct attr *attr = call->attr;
@@ -77,7 +77,7 @@ static void run(const struct weft_call *call)
     *(float *)call->out[0]->data = (float)(weight(call) * sum);
 }
 
-/* n: rows, heads, width of a head, inside. x: lambda */
+/* Entries of n: rows, heads, width of a head, inside; of x: lambda */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {1}},           {"one row", {1, 3, 7}, {0.5}},  {"one head", {5, 1, 9}, {2}},
     {"odd", {7, 5, 3}, {1}},           {"lanes", {4, 2, 8}, {1}},      {"lanes+1", {1, 1, 17}, {1}},

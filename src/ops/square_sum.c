@@ -7,7 +7,7 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* per tile */
+enum { ROWS = 16 }; /* rows per tile */
 
 struct attr {
     int64_t heads;
@@ -23,7 +23,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, WEFT_F32, s);
 }
 
-/* The number of heads of all rows, and their width. */
+/* Returns the total number of heads in all rows, and their width in *width. */
 static int64_t head_count(const struct weft_call *call, int64_t *width)
 {
     const struct attr *attr = call->attr;
@@ -84,7 +84,7 @@ static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[0]), ROWS, bwd_tile); }
 
-/* n: rows, heads, width of a head, inside */
+/* Entries of n: rows, heads, width of a head, inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},           {"one row", {1, 3, 7}, {0}},     {"one head", {5, 1, 37}, {0}},
     {"odd", {7, 5, 3}, {0}},           {"lanes", {4, 2, 16}, {0}},      {"lanes+1", {3, 2, 17}, {0}},

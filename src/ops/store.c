@@ -3,8 +3,8 @@
  * store - writes rows into a state, state[index[r]] = x[r], and returns the updated state.
  *
  * state [N, W], x [M, W] of the same dtype, index i32 [M]. The host must make sure that indices are distinct, so that
- * no two tiles write the same row. Rows with an index outside 0 .. N-1 are not written. The result is a new value with
- * the state's memory: nodes that read it run after the write. No derivative.
+ * no two tiles write the same row. Rows with an index outside 0 to N-1 are not written. The result is a new value in
+ * the state's memory; nodes that read this value run after the write. The op has no derivative.
  */
 #include "ops/ops.h"
 
@@ -51,14 +51,14 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[X]), ROWS, run_tile); }
 
-/* n: rows, width, rows of the state, mask of rows that are not written (bit i: those with r mod 4 = i) */
+/* Entries of n: rows, width, rows of the state, mask of rows that are not written (bit i: those with r mod 4 = i) */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},          {"one row", {1, 37, 50}, {0}},       {"none", {9, 17, 20, 15}, {0}},
     {"odd", {7, 5, 11, 2}, {0}},      {"all", {40, 17, 40}, {0}},          {"tile-1", {ROWS - 1, 33, 31, 1}, {0}},
     {"tile", {ROWS, 33, 31, 8}, {0}}, {"tile+1", {ROWS + 1, 33, 31}, {0}}, {"tiles", {100, 96, 300, 5}, {0}},
 };
 
-/* Reads the state before and after the write. */
+/* Builds a graph that reads the state before and after the write. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     enum weft_dtype dtype = weft_graph_compute(g);
@@ -72,7 +72,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     weft_graph_output(g, weft_scale(g, state, 2));
 }
 
-/* Distinct indices, descending from the last row. */
+/* Fills in distinct indices, descending from the last row. */
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     (void)input;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * swiglu - y = silu(gate) up, elementwise; fuses silu and mul, which avoids storing silu's output.
+ * swiglu - y = silu(gate) up, elementwise; fuses silu and mul, so that silu's output is not stored.
  *
  * Backward reads gate and up, with s = sigmoid(gate): dup = dy gate s, dgate = dy up s (1 + gate (1-s)).
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { TILE = 16384 }; /* elements */
+enum { TILE = 16384 }; /* elements per tile */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -70,7 +70,7 @@ static void bwd(const struct weft_call *call)
     weft_tiles_run(call, weft_tensor_count(call->gout[0]), TILE, bwd_tile);
 }
 
-/* n: rows, width, compare with the unfused ops, inside. x: factor of gate, to test large arguments */
+/* Entries of n: rows, width, compare with the unfused ops, inside; of x: factor of gate, to test large arguments */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 0}, {1}},
     {"one row", {1, 37, 0}, {1}},
@@ -87,8 +87,8 @@ static const struct weft_case cases[] = {
     {"unfused", {20, 50, 1}, {2}},
 };
 
-/* In the unfused cases the output is [y, (y - silu(gate) up) / 8]: the second half must be 0. y sets the scale that
- * errors are relative to, and the division allows for bf16 rounding of large elements. */
+/* In the unfused cases the output is [y, (y - silu(gate) up) / 8]: the second half must be 0. The first half, y, sets
+ * the scale that errors are relative to, and the division allows for bf16 rounding of large elements. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     enum weft_dtype compute = weft_graph_compute(g);

@@ -67,7 +67,7 @@ static void bwd(const struct weft_call *call)
     }
 }
 
-/* n: heads, inside. x: factor, eps */
+/* Entries of n: heads, inside; of x: factor, eps */
 static const struct weft_case cases[] = {
     {"one", {1}, {2, 1e-6}},      {"few", {5}, {2, 1e-6}},        {"heads", {12}, {1, 0}},
     {"lanes-1", {15}, {2, 1e-6}}, {"lanes", {16}, {2, 1e-6}},     {"lanes+1", {17}, {2, 1e-6}},

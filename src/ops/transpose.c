@@ -2,8 +2,8 @@
  *
  * transpose - y [C,R] = x [R,C] with its dimensions swapped; for x [G,R,C], each of the G matrices. y has x's dtype.
  *
- * Meant for weights that are used in both orientations, so dimensions are fixed; for a parameter it runs in prepare.
- * The gradient is transposed back. Nothing is saved.
+ * The op is meant for weights that are used in both orientations, so dimensions are fixed; for a parameter, it runs in
+ * prepare. The gradient is transposed back. Nothing is saved.
  */
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
@@ -36,7 +36,7 @@ static void ref(const struct weft_call *call)
     }
 }
 
-/* A tile is VLANES rows of one matrix of y, processed in squares so that reads and writes are whole vectors. */
+/* Computes VLANES rows of one matrix of y, in squares so that reads and writes are whole vectors. */
 static void run_tile(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -72,8 +72,8 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     weft_grad_add(grads, 0, weft_cast(g, weft_transpose(g, weft_grad_out(grads, 0)), weft_grad_dtype(grads, 0)));
 }
 
-/* n: groups (0: two dimensions), R, C, rows. If rows is 0, an input is transposed; otherwise a parameter: rows are
- * multiplied with it and then with its transpose, as with tied weights. */
+/* Entries of n: groups (0: two dimensions), R, C, rows. If rows is 0, an input is transposed. Otherwise, a parameter
+ * is, and rows are multiplied with the parameter and then with its transpose, as with tied weights. */
 static const struct weft_case cases[] = {
     {.name = "one", .n = {0, 1, 1}},
     {.name = "row", .n = {0, 1, 37}},

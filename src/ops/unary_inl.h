@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * unary_inl.h - shared by the elementwise functions of one input: everything but the function.
+ * unary_inl.h - shared by the elementwise ops with one input: everything but the function itself.
  *
  * Before including this, the op's file defines:
  *     static double exact(double x), exact_slope(double x)       the specification: y and dy/dx
  *     VINLINE vf value(vf x), slope(vf x)                        the same for sixteen floats
  *     #define NAME name, #define SUMMARY "y = .."
- * It gets everything else, up to the descriptor and the builder. Backward reads x and may alias dy.
+ * This file provides everything else, including the descriptor and the builder. Backward reads x and may alias dy.
  *
- * An op with attributes defines these instead of NAME and SUMMARY, and ends in its own descriptor with UNARY_FIELDS:
+ * An op with attributes defines the following instead of NAME and SUMMARY, and ends with its own descriptor, which uses
+ * UNARY_FIELDS:
  *     #define EXACT(call, x), VALUE(call, x)                     replace exact(x), value(x)
  *     #define BUILDER(g, x)                                      calls the builder, for the cases
  */
@@ -23,7 +24,7 @@
 #define BUILDER PASTE(weft_, NAME)
 #endif
 
-enum { TILE = 16384 }; /* elements */
+enum { TILE = 16384 }; /* elements per tile */
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -70,7 +71,7 @@ static void bwd_tile(const struct weft_call *call, int64_t first, int64_t n)
 
 static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_count(call->gin[0]), TILE, bwd_tile); }
 
-/* n: rows, width, inside. x: factor of the input, to test large arguments */
+/* Entries of n: rows, width, inside; of x: factor of the input, to test large arguments */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {1}},           {"one row", {1, 37}, {1}},
     {"odd", {7, 5}, {3}},           {"lanes", {1, 16}, {1}},

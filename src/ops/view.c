@@ -5,7 +5,8 @@
  */
 #include "ops/ops.h"
 
-/* A shape's element count: its constant factor, and the number of times each symbol occurs, four bits per symbol. */
+/* Computes the constant factor of a shape's element count, and how often each symbol occurs, in four bits per
+ * symbol. */
 static enum weft_status measure(const struct weft_shape *s, size_t *factor, uint64_t *symbols)
 {
     *factor = 1;
@@ -26,7 +27,7 @@ static enum weft_status shape(struct weft_node *node)
     TRY(measure(to, &factor[1], &symbols[1]));
     if (factor[0] != factor[1] || symbols[0] != symbols[1])
         return weft_node_fail(node,
-                              "the shapes have %zu and %zu elements (times their symbols); both must have the same",
+                              "the shapes have %zu and %zu elements (times their symbols); the numbers must be equal",
                               factor[0], factor[1]);
     return weft_node_output(node, 0, node->in[0]->dtype, *to);
 }
@@ -37,15 +38,15 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     weft_grad_add(grads, 0, weft_cast(g, back, weft_grad_dtype(grads, 0)));
 }
 
-/* n: rows, width, number of parts the width is split into, x is a parameter */
+/* Entries of n: rows, width, number of parts the width is split into, x is a parameter */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},       {"one row", {1, 36, 4}, {0}}, {"odd", {7, 15, 5}, {0}},
     {"columns", {5, 24, 24}, {0}}, {"lanes", {3, 32, 2}, {0}},   {"same", {17, 16, 1}, {0}},
     {"heads", {9, 64, 8}, {0}},    {"large", {331, 96, 3}, {0}}, {"param", {6, 20, 5, 1}, {0}},
 };
 
-/* Views x in three dimensions, then in one. An input is scaled before and after, so that the views are between nodes; a
- * parameter is viewed directly, so that they are views of bound memory. */
+/* Views x in three dimensions, then in one. An input is scaled before and after, so that the views are between other
+ * nodes; a parameter is viewed directly, so that the views are of bound memory. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     bool of_param = c->n[3];

@@ -4,7 +4,7 @@
  *
  *     y[m,h] = mu[m,h] / sqrt(sigma[m,s])       log_det[m,h] = sum_d ln sigma[m,s,d]
  *
- * Hs divides H; sigma > 0. y has mu's type, log_det, f32 [M, H], is output 1. May run in place on mu.
+ * Hs divides H; sigma > 0. y has mu's type; log_det, f32 [M, H], is output 1. May run in place on mu.
  *
  * Backward reads mu and sigma: dmu = dy / sqrt(sigma), and over the heads that read s, in order,
  * dsigma = (sum dlog_det - sum dy mu / (2 sqrt(sigma))) / sigma.
@@ -12,7 +12,7 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-enum { ROWS = 16 }; /* per tile */
+enum { ROWS = 16 }; /* rows per tile */
 enum { MU, SIGMA };
 enum { Y, LOG_DET };
 
@@ -31,7 +31,7 @@ static enum weft_status shape(struct weft_node *node)
     if (attr->heads < 1 || attr->sigma_heads < 1 || attr->heads % attr->sigma_heads || width % attr->heads ||
         width / attr->heads * attr->sigma_heads != own)
         return weft_node_fail(node,
-                              "mu with %lld columns in %lld heads does not fit sigma with %lld columns in %lld heads",
+                              "mu with %lld columns in %lld heads does not match sigma with %lld columns in %lld heads",
                               width, (long long)attr->heads, own, (long long)attr->sigma_heads);
     if (!weft_dim_same(rows, weft_shape_rows(&sigma->shape)))
         return weft_node_fail(node, "mu and sigma must have the same number of rows");
@@ -40,7 +40,7 @@ static enum weft_status shape(struct weft_node *node)
 }
 
 struct layout {
-    int64_t readers, width; /* heads of mu per head of sigma, width of a head */
+    int64_t readers, width; /* heads of mu that read each head of sigma; width of a head */
     int64_t sigmas;         /* heads of sigma in the first `rows` rows */
 };
 
@@ -56,7 +56,7 @@ static void ref(const struct weft_call *call)
     const double *mu = call->in[MU]->data, *sigma = call->in[SIGMA]->data;
     double *y = call->out[Y]->data, *log_det = call->out[LOG_DET]->data;
     struct layout l = layout_of(call, weft_tensor_rows(call->in[MU]));
-    for (int64_t h = 0; h < l.sigmas * l.readers; h++) { /* heads of all rows */
+    for (int64_t h = 0; h < l.sigmas * l.readers; h++) { /* over the heads of all rows */
         log_det[h] = 0;
         for (int64_t i = 0; i < l.width; i++) {
             double s = sigma[h / l.readers * l.width + i];
@@ -87,7 +87,7 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
-/* Lanes past the end are 1, so that their logarithm is 0. */
+/* Loads sigma. Lanes past the end are 1, so that their logarithm is 0. */
 VINLINE vf load_sigma(const struct weft_tensor *sigma, int64_t i, int64_t end)
 {
     static const vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -118,7 +118,7 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[MU]), ROWS, run_tile); }
 
-/* Elements i .. i+15 of a head of sigma and of the heads of mu that read it. */
+/* Computes the gradients of elements i to i+15 of a head of sigma and of the heads of mu that read it. */
 static void bwd_part(const struct weft_call *call, const struct layout *l, int64_t s, int64_t i, vf dlog)
 {
     const struct weft_tensor *mu = call->in[MU], *dy = call->gout[Y], *dmu = call->gin[MU], *dsigma = call->gin[SIGMA];
@@ -151,7 +151,7 @@ static void bwd_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->in[MU]), ROWS, bwd_tile); }
 
-/* n: rows, heads, heads of sigma, width, unused output (1 + its number, 0: none), inside */
+/* Entries of n: rows, heads, heads of sigma, width, unused output (1 + its number, 0: none), inside */
 static const struct weft_case cases[] = {
     {"one", {1, 1, 1, 1}, {0}},
     {"one row", {1, 3, 3, 37}, {0}},
@@ -183,7 +183,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
         weft_graph_output(g, weft_sibling(y, LOG_DET));
 }
 
-/* Variances are positive: 1/16 .. 2, exact in bf16. */
+/* Fills in positive variances, from 1/16 to 2 and exact in bf16. */
 static bool fill(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     (void)c;

@@ -60,7 +60,7 @@ struct header {
     char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100], magic[6], version[2];
     char user[32], group[32], major[8], minor[8], prefix[155], padding[12];
 };
-_Static_assert(sizeof(struct header) == BLOCK, "a header is a block");
+_Static_assert(sizeof(struct header) == BLOCK, "a header occupies one block");
 
 /* Splits a long name at a slash. */
 static bool set_name(struct header *h, const char *name)
@@ -77,7 +77,7 @@ static bool set_name(struct header *h, const char *name)
     return true;
 }
 
-/* Octal or, for 8 GiB and above, binary, which all programs read. */
+/* Writes the size in octal or, for 8 GiB and above, in binary, which current tar programs can read. */
 static void set_size(struct header *h, int64_t size)
 {
     if (size < (int64_t)1 << 33) {

@@ -8,8 +8,8 @@
 #include "base/base.h"
 
 struct weft_archive;
-/* The file appears when the archive is finished; after a failure an existing file is unchanged. Free also after a
- * failure. */
+/* The file appears only when the archive is finished; after a failure, an existing file is unchanged. Call
+ * weft_archive_free() also after a failure. */
 enum weft_status weft_archive_create(struct weft_archive **a, const char *path);
 /* `name` is relative; `hash` becomes the SHA-256 of the content. */
 enum weft_status weft_archive_add_file(struct weft_archive *a, const char *name, const char *path, char hash[65]);

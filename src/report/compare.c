@@ -54,7 +54,7 @@ static enum weft_status account(struct weft_result_arm *arm, const struct weft_s
     return WEFT_OK;
 }
 
-/* Finds the options that have neither their default nor the value of the preset. */
+/* Finds the options whose value is neither the default nor the value set by the preset. */
 static void mark_changes(struct weft_result_arm *arm, const struct weft_settings *settings)
 {
     for (int i = 0; i < arm->entry_count; i++)
@@ -130,7 +130,8 @@ static enum weft_status check_data(struct weft_result_arm *arm, const char *fold
     return WEFT_OK;
 }
 
-/* Checks that the config has the hash in the log, and the seed and learning rate in the name of a study's run. */
+/* Checks that the config matches the hash in the log and, for a run of a study, the seed and learning rate in the name
+ * of its folder. */
 static enum weft_status check_config(const char *folder, const struct weft_runlog *log, const char *lr,
                                      const char *seed)
 {
@@ -139,11 +140,12 @@ static enum weft_status check_config(const char *folder, const struct weft_runlo
     snprintf(path, sizeof path, "%.4000s/config.json", folder);
     TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, hash));
     if (*log->chain && *log->config_sha256 && strcmp(hash, log->config_sha256) != 0)
-        return FAIL(WEFT_FORMAT, "%s does not have the hash recorded in the log: it was changed after the run", path);
+        return FAIL(WEFT_FORMAT, "%s does not match the hash recorded in the log: it was changed after the run", path);
     weft_run_folder("-", strtod(lr, NULL), strtoll(seed, NULL, 10), named);
     if (strncmp(name, "lr-", 3) == 0 && strstr(name, "-seed-") && strcmp(name, strrchr(named, '/') + 1) != 0)
-        return FAIL(WEFT_FORMAT, "%s has lr=%s and seed=%s: a run with a different seed or learning rate was put there",
-                    path, lr, seed);
+        return FAIL(WEFT_FORMAT,
+                    "%s has lr=%s and seed=%s, but its folder is named after a different seed or learning rate", path,
+                    lr, seed);
     return WEFT_OK;
 }
 
@@ -190,7 +192,7 @@ static enum weft_status add_run(struct weft_results *r, struct weft_result_arm *
 
 static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
-/* Sorted by name, so that the first config does not depend on the file system. */
+/* Adds the runs sorted by name, so that the first config does not depend on the file system. */
 static enum weft_status add_runs(struct weft_results *r, struct weft_result_arm *arm, const char *folder)
 {
     struct dirent **list = NULL;
@@ -244,7 +246,7 @@ enum weft_status weft_results_single(struct weft_results *r, const char *folder)
 
 /* ---- both arms */
 
-/* Both sides must use the loss on the same samples: if one has no test loss, all use the validation loss. */
+/* Both sides must use the same kind of loss: if any run has no test loss, all runs use the validation loss. */
 static bool use_validation(struct weft_results *r)
 {
     bool lacking = false;

@@ -42,7 +42,8 @@ static void print_row(const struct weft_result_arm *arm, FILE *to)
         fputs(" | - |\n", to);
 }
 
-/* Apart from the table, so that this interval is not read as that of a verdict. */
+/* Writes these intervals below the table, so that readers do not mistake them for the intervals that determine the
+ * verdicts. */
 static void print_item_noise(const struct weft_results *r, FILE *to)
 {
     bool any = false;
@@ -51,10 +52,9 @@ static void print_item_noise(const struct weft_results *r, FILE *to)
         if (!test->difference.items)
             continue;
         if (!any)
-            fputs(
-                "\nNoise of the test items only, not of seeds: the 95 % interval of the difference for different test "
-                "items and the same runs. Verdicts do not use it.\n\n",
-                to);
+            fputs("\nNoise of the test items only, not of seeds: 95 % intervals of the differences if the same runs "
+                  "were scored on different test items. Verdicts do not use them.\n\n",
+                  to);
         any = true;
         fprintf(to, "- %s: ", r->arm[i].name);
         weft_markdown(to, weft_interval_text(test->difference.interval).text);
@@ -77,8 +77,8 @@ void weft_report_markdown(const struct weft_results *r, FILE *to)
           to);
     for (int i = 0; i < r->arm_count; i++)
         print_row(&r->arm[i], to);
-    fputs("\nDifferences from the first arm are in nats of the test loss, paired by seed; below 0 is better. "
-          "Intervals hold for all arms simultaneously in 95 % of studies.\n",
+    fputs("\nDifferences in test loss from the first arm are in nats and paired by seed; below 0 is better. The "
+          "intervals hold for all arms simultaneously in 95 % of studies.\n",
           to);
     print_item_noise(r, to);
     fprintf(to, "\nTo reproduce:\n\n    %s\n\nMade with weft ", r->command);
@@ -97,7 +97,7 @@ static void print_real(FILE *to, double x)
     fprintf(to, "%s,", text);
 }
 
-/* The noise over test items; the fields are empty if it is unknown. */
+/* Writes the noise over the test items, or empty fields if it is unknown. */
 static void print_noise(const struct weft_run_noise *n, FILE *to)
 {
     fprintf(to, n->loss.items ? "%lld," : ",", (long long)n->loss.items);
@@ -113,7 +113,7 @@ static void print_noise(const struct weft_run_noise *n, FILE *to)
     }
 }
 
-/* Columns that depend on a clock come last. */
+/* Columns with measured times come last. */
 static void print_run(const struct weft_result_arm *arm, const struct weft_finished *run, FILE *to)
 {
     fprintf(to, "%s,", arm->name);

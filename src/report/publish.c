@@ -8,8 +8,8 @@
  *     runs/ARM/RUN/        config, log, gates, hashes of the initial weights, and checkpoints
  *     data/                the token files, if they are small and match the hash in the logs
  *
- * Only files of this list are packed, because a folder from somebody else can only omit some of them, and cannot
- * contain links (weft_results_load). The same study gives the same bytes.
+ * Only the files in this list are packed. A folder from somebody else may lack some of them, but cannot contain links
+ * (weft_results_load). The same study always gives the same bytes.
  */
 #define _GNU_SOURCE
 #include "report/publish.h"
@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROOM = 4096 };                      /* for paths */
+enum { ROOM = 4096 };                      /* capacity of paths */
 static const int64_t MOST_DATA = 16 << 20; /* maximum number of bytes of data that are included */
 
 struct publishing {
@@ -90,14 +90,14 @@ static enum weft_status add_checkpoints(struct publishing *p, const char *run, c
     return WEFT_OK;
 }
 
-/* Refuses records larger than any run of Weft writes; only logs and checkpoints grow with the run. */
+/* Rejects records larger than any that Weft writes; only logs and checkpoints grow with the run. */
 static enum weft_status check_size(const struct weft_finished *run, const char *name, int64_t most)
 {
     char path[8192];
     struct stat st;
     snprintf(path, sizeof path, "%.4000s/%.255s", run->folder, name);
     if (stat(path, &st) == 0 && st.st_size > most)
-        return FAIL(WEFT_FORMAT, "%s has %lld bytes, more than any run of Weft writes, so it is not packed", path,
+        return FAIL(WEFT_FORMAT, "%s has %lld bytes, more than Weft ever writes, so it is not packed", path,
                     (long long)st.st_size);
     return WEFT_OK;
 }
@@ -141,7 +141,7 @@ static int is_packed(const struct dirent *e) { return is_data(e->d_name); }
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-/* Bytes of a file that is one itself; more than MOST_DATA for anything else. */
+/* Returns the number of bytes of a regular file; for anything else, a number above MOST_DATA. */
 static int64_t size_of(const char *folder, const char *name)
 {
     char path[8192];
@@ -162,7 +162,7 @@ static enum weft_status add_data_files(struct publishing *p, const char *folder,
     return WEFT_OK;
 }
 
-/* Checks whether the folder has the data that the runs were trained on: their logs have its hash. */
+/* Checks whether the folder contains the data that the runs were trained on, by the hash in their logs. */
 static enum weft_status has_data(const struct publishing *p, bool *same)
 {
     struct weft_arm *arm = calloc(1, sizeof *arm);
@@ -194,11 +194,12 @@ static enum weft_status add_listed(struct publishing *p, const char *folder, str
     TRY(has_data(p, &same));
     if (same)
         return add_data_files(p, folder, list, count);
-    weft_note_once(folder, "%s does not have the data that the runs were trained on, so it is not included", folder);
+    weft_note_once(folder, "%s does not contain the data that the runs were trained on, so the data is not included",
+                   folder);
     return WEFT_OK;
 }
 
-/* All arms of a study have the same data. */
+/* All arms of a study use the same data. */
 static enum weft_status add_data(struct publishing *p)
 {
     const char *folder = weft_result_option(&p->r->arm[0], "data");
@@ -227,7 +228,7 @@ static void print_page(const struct publishing *p, const char *data_sha256, FILE
     const struct weft_results *r = p->r;
     const char *data = p->of->data_included ? " --data data" : p->of->data_needed ? " --data FOLDER" : "";
     fprintf(to, "# Audit of the study %s\n\n", r->name);
-    fprintf(to, "%lld runs by Weft %s, whose program has the SHA-256 `%s`. The results are in `report.md`.\n\n",
+    fprintf(to, "%lld runs, made with Weft %s (SHA-256 of the program: `%s`). The results are in `report.md`.\n\n",
             (long long)p->of->runs, r->version, r->program_sha256);
     if (p->of->data_needed)
         fprintf(to, "The data has the fingerprint `%s` %s.\n\n", data_sha256,
@@ -239,14 +240,15 @@ static void print_page(const struct publishing *p, const char *data_sha256, FILE
                 (long long)missing);
     fprintf(to, "Run these commands in this folder, with the same version of Weft, on any machine:\n\n");
     print_command(to, "sha256sum --check MANIFEST", "", "the files match the published ones");
-    print_command(to, "weft report .", "", "verdicts follow from the runs, and the ledger agrees with their logs");
-    print_command(to, "weft audit .", data, "every run is repeated and must be reproduced bit by bit");
+    print_command(to, "weft report .", "", "the verdicts follow from the runs, and the ledger agrees with the logs");
+    print_command(to, "weft audit .", data, "every run is repeated and must be bit-identical");
     if (p->of->all_checkpoints)
         print_command(to, "weft audit . --segments 1", data, "less work: one segment of every run, drawn at random");
     fprintf(to,
-            "\nThe plan has the hash `%s`. No audit can show that it existed before the runs: look for this hash where "
-            "the authors published it beforehand. Nor can it show that no other studies were run and discarded. "
-            "Program, processor, threads and times are claims. Weft's docs/trust.md explains this.\n",
+            "\nThe plan has the hash `%s`. No audit can show that the plan existed before the runs: check whether the "
+            "authors published this hash beforehand. Nor can an audit show that no other studies were run and "
+            "discarded. The recorded program, processor, threads and times are unverified claims. Weft's docs/trust.md "
+            "explains these limits.\n",
             r->plan_sha256);
 }
 
@@ -275,9 +277,9 @@ static enum weft_status add_page(struct publishing *p)
     return status;
 }
 
-/* ---- all of it */
+/* ---- the whole archive */
 
-/* Adds the copy of the config with which the recorded command runs the study again; older releases kept none. */
+/* Adds the copy of the config that the recorded command uses to repeat the study; older releases kept no copy. */
 static enum weft_status add_config(struct publishing *p)
 {
     char name[ROOM];
@@ -286,7 +288,7 @@ static enum weft_status add_config(struct publishing *p)
     return size_of(p->r->folder, name) <= MOST_DATA ? add(p, name) : WEFT_OK;
 }
 
-/* The study's name becomes the folder in which the archive unpacks. */
+/* The study's name becomes the name of the folder in the archive. */
 static enum weft_status check_name(const struct weft_results *r)
 {
     if (!*r->name || *r->name == '.' || strchr(r->name, '/'))

@@ -9,13 +9,13 @@
 
 struct weft_publish {
     const char *folder, *file; /* the study's folder; the .tar.zst to write */
-    bool all_checkpoints;      /* otherwise only the newest of every run */
+    bool all_checkpoints;      /* include all checkpoints; otherwise only the newest of every run */
     /* Results: */
     int64_t runs, files, checkpoints;
     bool data_needed, data_included;
     char sha256[65]; /* SHA-256 of the file */
 };
-/* Writes the archive, and also the report. The same study gives the same bytes. */
+/* Writes the archive, and also the report. The same study always gives the same bytes. */
 enum weft_status weft_publish(struct weft_publish *of);
 
 #endif

@@ -40,7 +40,7 @@ enum weft_status weft_report_save(const char *folder, const struct weft_report_f
     return weft_files_end(file, begun, status);
 }
 
-/* ---- of a study */
+/* ---- reports of a study */
 
 struct study {
     const struct weft_results *r;

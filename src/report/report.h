@@ -10,12 +10,12 @@
 
 struct weft_result;
 
-/* ---- verdicts (verdict.c). The family's interval decides, so verdict and interval always agree. */
+/* ---- verdicts (verdict.c). The joint interval of the family decides, so the verdict always agrees with it. */
 
 enum weft_verdict { WEFT_BETTER, WEFT_WORSE, WEFT_NOT_RESOLVED, WEFT_TOO_FEW_SEEDS };
 enum weft_verdict weft_verdict(const struct weft_comparison *c);
-/* Writes one sentence with the interval; if the difference is not resolved, also the number of seeds that would resolve
- * the observed difference, and the smallest difference that these seeds resolve. */
+/* Writes one sentence with the interval. For an unresolved difference, the sentence also contains the number of seeds
+ * that would resolve it, and the smallest difference that the compared seeds could resolve. */
 enum { WEFT_VERDICT_TEXT = 512 };
 void weft_verdict_text(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT]);
 
@@ -26,26 +26,26 @@ struct weft_results {
     const char *folder, *name, *command, *preset, *task, *version, *machine, *program_sha256;
     const char *match, *match_by;
     char plan_sha256[65]; /* SHA-256 of the content of study.json */
-    bool plan_recorded;   /* study.json has that hash; otherwise it is from release 0.1.0, or claims to be */
+    bool plan_recorded;   /* study.json records this hash; otherwise it is from release 0.1.0, or claims to be */
     int64_t seed_count, lr_count, steps;
-    int64_t screen_seeds; /* number of seeds that chose the learning rate; 0: the judged ones did, or none */
+    int64_t screen_seeds; /* number of seeds used only to choose the learning rate; 0: the judged seeds are used */
     double *lr;
-    double budget;             /* in minutes, which fixed the number of steps; 0: no budget */
+    double budget;             /* budget in minutes, which determined the number of steps; 0: none */
     int64_t whole_steps;       /* steps of the config without a budget */
     const char *stand_in_for;  /* missing data that the stand-in replaced; NULL: none */
     struct weft_looks looks;   /* planned looks */
     const char *parent;        /* folder of the study that led to this one; "": none */
     int64_t planned, finished; /* number of runs */
-    int64_t left_out;          /* number of ledger lines with different settings or of a different build */
-    int64_t unbound; /* number of runs for which only their ledger line vouches: from release 0.1.0, or claimed to be */
-    bool uncounted;  /* a different release counted the costs of the arms, so they were not compared */
+    int64_t left_out;          /* number of ledger lines with different settings or from a different build */
+    int64_t unbound; /* number of runs recorded only by their ledger line: from release 0.1.0, or claimed to be */
+    bool uncounted;  /* the costs of the arms were not checked, because a different release computed them */
     int arm_count;
     struct weft_result_arm {
         const char *name, *description; /* description: its settings, or the compared folder */
         const char *repeats;            /* name of the arm that it repeats, or NULL */
-        int64_t first_seed;             /* first of the study's number of seeds */
+        int64_t first_seed;             /* first of its consecutive seeds */
         int64_t params, peak_bytes, activation_bytes, state_bytes, matched;
-        double flops, cache_bytes; /* per trained token; per token, all layers */
+        double flops, cache_bytes; /* FLOPs per training token; cache size per token over all layers */
         double tokens;             /* number of tokens per run; 0: not recorded */
         const char *config;        /* all options, as flat JSON */
         struct weft_result_entry {
@@ -53,32 +53,32 @@ struct weft_results {
             bool changed; /* differs from preset and default; only known for runs (compare.c) */
         } * entry;        /* the same options, as settings */
         int entry_count;
-        char data_sha256[65];  /* fingerprint of its data; "": unknown. Only for `weft compare`, as is the next */
-        int64_t sample_tokens; /* number of tokens per sample */
+        char data_sha256[65];  /* fingerprint of its data; "": unknown. Set only by `weft compare` */
+        int64_t sample_tokens; /* number of tokens per sample. Set only by `weft compare` */
         struct weft_result_gate {
-            const char *gate, *message; /* message: of the first failure */
+            const char *gate, *message; /* message: the first failure */
             int checks, failed;
         } * gate;
         int gate_count;
-        bool gates_itself; /* the plan also ran them on the model itself; otherwise its runs did */
+        bool gates_itself; /* the plan also ran the gates on the full model; otherwise the runs did */
         int gates_checks, gates_failed;
         int run_count;
         struct weft_finished *run;                   /* sorted by learning rate, then seed */
-        struct weft_run_noise {                      /* over the test items; items is 0 if unknown */
+        struct weft_run_noise {                      /* noise over the test items; items is 0 if unknown */
             struct weft_item_noise loss, difference; /* from the first arm's run with the same seed */
         } * run_noise;                               /* one per run */
-        double lr;                                   /* chosen on validation; NAN: no run is finished */
-        bool lr_at_edge; /* the largest or smallest of several: a better one may lie beyond it */
+        double lr;                                   /* chosen by validation loss; NAN: no run is finished */
+        bool lr_at_edge; /* lr is the largest or smallest of several rates, so a better one may lie beyond it */
         struct weft_finding {
             const struct weft_finished *run; /* the runs with the chosen learning rate */
             int seeds;
             double loss, loss_sd, tokens_per_s; /* means over these runs; loss is the test loss */
             double slowest, fastest;            /* tokens/s of these runs */
             bool solved;                        /* nearly all test answers are right */
-            bool falling;                       /* their training losses were still falling at the end */
+            bool falling;                       /* the training losses of these runs were still falling at the end */
             double fall;                        /* mean decrease between the last two tenths; NAN: unknown */
-            struct weft_comparison against;     /* with the first arm, over the seeds of the look */
-            int look;                           /* number of the look, from 1; 0: none is complete */
+            struct weft_comparison against;     /* comparison with the first arm, over the seeds of the look */
+            int look;                           /* number of the last complete look, from 1; 0: none */
             struct weft_interval bootstrap;
             const char *verdict; /* one or two words, see docs/report.md */
             const char *text;    /* one sentence */
@@ -94,18 +94,19 @@ struct weft_results {
     } * arm;
     struct weft_simulated simulated; /* record of simulated studies; no checks: no record */
     const char *not_comparable;      /* how the arms' test samples differ; NULL: they do not */
-    int reproduced; /* whether repeats with the same seeds have the same weights: 1 all, 0 not all; -1: no repeats */
+    int reproduced; /* 1: repeats with the same seeds have the same weights; 0: not all of them; -1: no repeats */
 };
-/* Reads a study; if it is unfinished, its finished runs. */
+/* Reads a study; if it is unfinished, reads its finished runs. */
 enum weft_status weft_results_load(struct weft_results *r, const char *folder);
 void weft_results_release(struct weft_results *r);
 /* Reads two runs, or two folders of runs such as a study's runs/ARM, as the arms A and B (compare.c). If a run has no
  * test loss, uses the validation loss of all runs and sets *by_val. */
 enum weft_status weft_results_pair(struct weft_results *r, const char *a, const char *b, bool *by_val);
-/* Reads one run: the only arm has the options and costs of the run in the folder, and the run itself if it is finished.
- * Config, log and the record of the gates must agree (compare.c). Release also after a failure. */
+/* Reads one run as a study with one arm, which has the options and costs of the run in the folder and, if finished, the
+ * run itself. Config, log and the record of the gates must agree (compare.c). Call weft_results_release() also after a
+ * failure. */
 enum weft_status weft_results_single(struct weft_results *r, const char *folder);
-/* Fills in the findings, from arms and runs alone (findings.c). */
+/* Fills in the findings, which depend only on the arms and runs (findings.c). */
 enum weft_status weft_results_judge(struct weft_results *r);
 /* Returns whether more seeds of the plan could change a verdict. */
 bool weft_results_open(const struct weft_results *r);
@@ -113,7 +114,8 @@ bool weft_results_open(const struct weft_results *r);
 struct weft_queue;
 enum weft_status weft_queue_run_looks(struct weft_queue *q);
 
-/* Writes one sentence about the parts of the pairing that could not be checked; false: everything was (pairing.c). */
+/* Writes one sentence about the parts of the pairing that could not be checked, and returns true; returns false if all
+ * parts were checked (pairing.c). */
 bool weft_results_unrecorded(const struct weft_results *r, char text[400]);
 
 /* Fills in the noise of the test set (noise.c), after the verdicts, which it does not change. */
@@ -124,17 +126,17 @@ enum weft_status weft_results_test_noise(struct weft_results *r);
 struct weft_rungs {
     struct weft_arena arena;
     int count;
-    int64_t seeds; /* number of seeds that every rung judges */
+    int64_t seeds; /* number of seeds compared on every rung */
     struct weft_results rung[WEFT_MAX_RUNGS];
     struct weft_rung_arm {
         const char *name; /* NULL: the first arm, or a repeat */
         bool judged;
-        double compute[2][WEFT_MAX_RUNGS]; /* FLOPs per run of the first arm and of this one */
+        double compute[2][WEFT_MAX_RUNGS]; /* FLOPs per run of the first arm and of this arm */
         struct weft_ladder ladder;
         const char *verdict, *text;
     } * arm;
 };
-/* Reads the folders of studies, smallest models first. Release also after a failure. */
+/* Reads the folders of studies, smallest models first. Call weft_rungs_release() also after a failure. */
 enum weft_status weft_rungs_load(struct weft_rungs *l, const char *const *folders, int count);
 /* Reads the rungs of a study with a ladder, and writes its page, ladder.html. */
 struct weft_study_ladder;
@@ -163,8 +165,8 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
 /* Names each planned run that is not in the ledger, and each run on disk that the ledger does not count; returns their
  * number (missing.c). */
 int64_t weft_results_missing(const struct weft_results *r, weft_note_fn *found, void *context);
-/* Runs the gates of an arm and compares them with the plan's; `data`: path of the data of task=text, NULL:
- * unchanged. there: the arm has a run (recount.c). */
+/* Runs the gates of an arm and compares them with the plan's; `data` is the path of the data of task=text; NULL: the
+ * path in the config. *there is false if the arm has no run (recount.c). */
 enum weft_status weft_results_check_gates(const struct weft_results *r, int arm, const char *data, bool *there);
 /* Prints the table of verdicts on a terminal, or adds it as entries ARM.key to a flat JSON object. */
 void weft_results_print(const struct weft_results *r, FILE *to);
@@ -176,8 +178,8 @@ enum weft_status weft_report_write(const char *folder);
 
 /* Returns whether a folder contains a run instead of a study. */
 bool weft_report_is_run(const char *folder);
-/* Writes report.html and report.md, both or neither, and returns the headline and the figures, as a flat JSON object,
- * that they contain. */
+/* Writes report.html and report.md, both or neither. Returns their headline and, as a flat JSON object, their figures.
+ */
 enum weft_status weft_report_write_run(const char *folder, char headline[WEFT_VERDICT_TEXT], struct weft_result *to);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * run.c - reports a single run from its folder: the model, its progress and its figures. The report does not depend on
- * the folder's name, so a copy of the folder gives the same bytes.
+ * the folder's name, so a copy of the folder gives an identical report.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -51,13 +51,14 @@ static void write_headline(struct weft_run_report *run)
                                  : "not finished, training",
                  weft_loss_text(loss).text, (long long)log->steps, of, right);
     else
-        snprintf(run->headline, sizeof run->headline, "%s: no loss is logged yet, of %lld steps.", run->title,
-                 (long long)run->steps);
+        snprintf(run->headline, sizeof run->headline, "%s: no loss has been logged yet (%lld steps planned).",
+                 run->title, (long long)run->steps);
 }
 
 /* ---- the folder */
 
-/* Reads samples.txt, which a user may have written, for example with `weft generate`; its content is not trusted. */
+/* Reads samples.txt, which the user may have written, for example with `weft generate`; its contents are not
+ * trusted. */
 static enum weft_status load_samples(struct weft_run_report *run, const char *folder)
 {
     char path[4096], *text = NULL;

@@ -46,7 +46,7 @@ static void follow(void *context, const struct weft_progress *now)
         r->audit->on_progress(r->audit->context, now);
 }
 
-/* Trains up to a step and stops there; the records of that must also match the log. */
+/* Trains up to a step and stops there; the records of the stop must also match the log. */
 static enum weft_status train(struct replay *r, int64_t end)
 {
     struct weft_loop loop;
@@ -84,7 +84,7 @@ static enum weft_status change(struct replay *r)
     return WEFT_OK;
 }
 
-/* Returns the next record, up to step `last`, of training being stopped or changed; NULL if there is none. */
+/* Returns the next record of a stop or of a change of options, up to step `last`; NULL if there is none. */
 static const struct weft_expected_record *find_mark(const struct weft_record *record, int64_t last)
 {
     const struct weft_expected_record *e = record->expected;
@@ -158,7 +158,7 @@ static enum weft_status replay_segment(struct weft_audit *a, struct found *f, in
     return status;
 }
 
-/* ---- segments that passed before: a line each, with the hash of the log that it was compared with */
+/* ---- segments that passed before: one line each, with the hash of the log it was compared with */
 
 static enum weft_status passed_line(const struct weft_audit *a, int64_t first, int64_t last, char line[256])
 {
@@ -242,7 +242,7 @@ static enum weft_status replay_some(struct weft_audit *a, struct found *f)
     return status;
 }
 
-/* Repeats the whole run, which needs to load no checkpoint. */
+/* Repeats the whole run, without loading a checkpoint. */
 static enum weft_status replay_all(struct weft_audit *a, struct found *f)
 {
     TRY(replay_segment(a, f, 0, a->steps_there));

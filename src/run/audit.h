@@ -14,7 +14,8 @@ struct weft_audit {
     const char *data; /* folder of the data of task=text; NULL: the recorded one */
     int64_t segments; /* number of segments between checkpoints, drawn at random; 0: the whole run, from the start */
     uint64_t seed;    /* seed of the random draw */
-    /* A file of segments that passed before. They are skipped, and new ones that pass are added. NULL: none. */
+    /* A file that lists the segments that passed before. These are skipped, and further segments that pass are added.
+     * NULL: no file. */
     const char *passed;
     /* Callbacks; each may be NULL. */
     void *context;
@@ -22,7 +23,7 @@ struct weft_audit {
     void (*on_segment)(void *context, int64_t first, int64_t last); /* before each segment */
 
     /* ---- results */
-    int64_t segments_there, segments_done, segments_before; /* segments_before: done before, listed in `passed` */
+    int64_t segments_there, segments_done, segments_before; /* segments_before: already listed in `passed` */
     int64_t steps_there, steps_done;                        /* steps up to the newest checkpoint; repeated steps */
     int64_t changes; /* number of changes of options or origin on resume, up to the newest checkpoint */
 };

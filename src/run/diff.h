@@ -12,7 +12,7 @@ struct weft_diff {
     /* ---- set by the caller: two runs of models with the same weights */
     struct weft_diff_side {
         const struct weft_spec *spec;
-        struct weft_recipe *recipe; /* its data is opened here */
+        struct weft_recipe *recipe; /* the comparison opens its data */
         const char *folder;
     } side[2];
     void *context;
@@ -20,8 +20,8 @@ struct weft_diff {
 
     /* ---- results */
     int64_t record;     /* step of the first differing records; -1: all records common to both logs agree */
-    char text[2][4096]; /* those records */
-    int64_t common;     /* step of the checkpoint it started from; 0: the initial weights */
+    char text[2][4096]; /* the first differing records */
+    int64_t common;     /* step of the checkpoint from which training was repeated; 0: the initial weights */
     int64_t step;       /* first differing step; -1: none */
     const char
         *what; /* "samples", "loss", "gradient", "weights", "moments", or a checkpoint compared with retraining */

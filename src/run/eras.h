@@ -15,7 +15,8 @@ struct weft_configured {
 };
 
 struct weft_configured_era {
-    /* The configuration that its records must match, and the one it is repeated with, whose data may be elsewhere. */
+    /* recorded: the configuration that the records of the era must match. repeated: the configuration used to repeat
+     * the era, whose data may be in a different place. */
     struct weft_configured recorded, repeated;
 };
 

@@ -14,7 +14,7 @@
 
 static bool is_first(const struct weft_run *run) { return !run->comm || run->comm->rank == 0; }
 
-/* Fails on every rank if it failed on one. */
+/* Fails on every rank if `mine` is an error on any rank. */
 static enum weft_status join(const struct weft_run *run, const char *phase, enum weft_status mine)
 {
     if (!run->comm)
@@ -52,7 +52,7 @@ static enum weft_status check_gates(struct weft_run *run, struct weft_gates *gat
     run->gates_seconds = weft_seconds() - start;
     if (gates->failed && !run->unsafe)
         return FAIL(WEFT_CHECK,
-                    "%d of %d checks of the gates failed: this model does not do what its options say. Fix it, or pass "
+                    "%d of %d gate checks failed: the model does not compute what its options specify. Fix it, or pass "
                     "--unsafe to train it anyway",
                     gates->failed, gates->checks);
     note(run, WEFT_RUN_GATES);
@@ -88,7 +88,7 @@ static enum weft_status check_gates_once(struct weft_run *run, struct weft_recor
 
 /* ---- steps */
 
-/* Samples are drawn independently, so if only few exist, they repeat. */
+/* Samples are drawn independently, so they repeat if there are only a few distinct ones. */
 static void note_repeats(struct weft_run *run)
 {
     const struct weft_recipe *r = run->recipe;
@@ -127,7 +127,7 @@ static enum weft_status take_steps(struct weft_run *run, struct weft_record *rec
     note(run, WEFT_RUN_BEGINS);
     enum weft_status status = weft_loop_run(&loop, &run->finished, &run->scores);
     run->progress = loop.progress;
-    run->progress.diagnosis = NULL; /* it belongs to the learner, which is freed */
+    run->progress.diagnosis = NULL; /* the learner owns the diagnosis and is about to be freed */
     run->loss = t->loss;
     run->moment_bytes = 2 * t->moment_count * (int64_t)sizeof(float);
     run->seconds = t->seconds;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the output of one of the report's print functions; free it. */
+/* Returns the output of one of the report's print functions in *text, which the caller frees. */
 static enum weft_status print_text(const struct weft_results *r, void (*print)(const struct weft_results *, FILE *),
                                    char **text)
 {
@@ -48,7 +48,7 @@ static void compare_headline(const struct weft_sim_case *c, const struct weft_re
 
 /* ---- report.md: | arm | settings | .. | learning rate | test loss | seeds | verdict | .. */
 
-/* Returns the n-th cell of a row, counted from 0; NULL: there is none. */
+/* Returns cell n of a row, counted from 0, or NULL if the row has fewer cells. */
 static const char *find_cell(const char *row, int n)
 {
     for (row++; row && n >= 0; n--)
@@ -56,7 +56,7 @@ static const char *find_cell(const char *row, int n)
     return row ? row + strspn(row, " |") : NULL;
 }
 
-/* Compares up to the first character that Markdown escapes. */
+/* Returns whether a cell begins with the text, compared up to the first character that Markdown escapes. */
 static bool begins_like(const char *cell, const char *text)
 {
     size_t n = strcspn(text, "|\\`*<>[]");
@@ -149,7 +149,8 @@ static enum weft_status compare_page(const struct weft_sim_case *c, const struct
     enum weft_status status = print_text(r, weft_html_verdicts, &text);
     const char *at = text;
     for (int i = 0; status == WEFT_OK && i < c->of->arm_count && at; i++) {
-        snprintf(name, sizeof name, "</svg> %s", c->of->arm[i].name); /* its settings or the end of the cell follow */
+        /* followed by the arm's settings or the end of the cell */
+        snprintf(name, sizeof name, "</svg> %s", c->of->arm[i].name);
         snprintf(class, sizeof class, "class=\"verdict %s\"", c->expected->arm[i].verdict);
         snprintf(loss, sizeof loss, ">%.4f <small>", c->expected->arm[i].loss);
         for (char *space = class + strlen("class=\"verdict "); (space = strchr(space, ' '));)
@@ -188,7 +189,7 @@ static void compare_look(const struct weft_sim_case *c, const json_t *line, stru
     weft_sim_note_text(w, verdict, e->verdict, name, "verdict");
 }
 
-/* An arm has a line for each look up to the one that decided it, or the last. */
+/* An arm has a line for each look up to the one that decided it or, if none did, up to the last look. */
 static enum weft_status compare_looks(const struct weft_sim_case *c, const struct weft_results *r)
 {
     struct weft_sim_worst w = {.limit = 1e-9};

@@ -89,7 +89,8 @@ static void compare_line(const struct weft_sim_case *c, const json_t *line, cons
                   "test_loss");
 }
 
-/* Returns the first run from i that has a line in the ledger. Finished runs have one, in the order of the runs. */
+/* Returns the index of the first run, from run i onwards, that has a line in the ledger. Every finished run has one
+ * line; the lines are in the order of the runs. */
 static int next_finished(const struct weft_simulation *m, int i)
 {
     const struct weft_sim_trained *run = m->run;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Losses are about 2. */
+/* Tolerance for rounding; losses are about 2. */
 static const double rounding = 1e-9;
 
 struct arm {
@@ -94,7 +94,7 @@ static void compare_pairs(const struct weft_sim_case *c, const struct weft_resul
     weft_sim_report(c, "pairs and their differences", &w);
 }
 
-/* With several looks the levels come from different simulations. */
+/* With several looks, the expected levels and the report's levels come from different simulations. */
 static void compare_levels(const struct weft_sim_case *c, const struct weft_results *r)
 {
     struct weft_sim_worst w = {.limit = c->of->look_count ? 0.02 : rounding};
@@ -110,7 +110,8 @@ static void compare_levels(const struct weft_sim_case *c, const struct weft_resu
     weft_sim_report(c, "levels of the intervals", &w);
 }
 
-/* With several looks the level is the report's, which was compared above. */
+/* Returns half the width of the expected interval. With several looks, its level is the report's, which compare_levels
+ * checks. */
 static double half_of(const struct arm *a)
 {
     const struct weft_comparison *f = &a->found->found.against;
@@ -141,14 +142,15 @@ static void compare_intervals(const struct weft_sim_case *c, const struct weft_r
 
 /* ---- verdicts */
 
-/* Compares with the study's known answers, unless the failed run was trained again. */
+/* Compares the verdicts with the expected ones and, unless the failed run was trained again, with the study's known
+ * answers. */
 static void compare_verdicts(const struct weft_sim_case *c, const struct weft_results *r)
 {
     struct weft_sim_worst w = {0};
     for (int i = 0; i < c->of->arm_count; i++) {
         struct arm a = arm_at(c, r, i);
         weft_sim_note_text(&w, a.found->found.verdict, a.expected->verdict, a.found->name, "verdict");
-        if (c->of->arm[i].close) /* otherwise the correction for several arms has no visible effect */
+        if (c->of->arm[i].close) /* otherwise, the correction for several arms would have no visible effect */
             weft_sim_note(&w, a.expected->alone < fabs(a.expected->mean), 1, a.found->name, "resolved alone");
         if (!c->runs->retried)
             weft_sim_note_text(&w, a.found->found.verdict, c->of->arm[i].verdict, a.found->name, "known verdict");
@@ -161,7 +163,7 @@ static void compare_verdicts(const struct weft_sim_case *c, const struct weft_re
     weft_sim_report(c, "verdicts", &w);
 }
 
-/* Numbers are printed with a precision of two digits of half the interval. */
+/* Compares the numbers in the sentence, which are rounded to two significant digits of the interval's half-width. */
 static void compare_resolved(const struct arm *a, struct weft_sim_worst *w)
 {
     const struct weft_expected_arm *e = a->expected;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * expected.c - computes the results that queue and report must give for a simulated study, from the losses of its runs
- * alone.
+ * expected.c - computes the results that the queue and the report must give for a simulated study, from the losses of
+ * its runs alone.
  */
 #include "simulate/studies.h"
 
@@ -15,7 +15,7 @@ static bool is_done(const struct weft_sim_study *s, int arm, double rate, int64_
 
 /* ---- learning rates */
 
-/* Chooses by the mean validation loss; a rate with a failed run is ruled out. */
+/* Chooses the learning rate with the smallest mean validation loss; a failed run rules out its rate. */
 static double choose_rate(const struct weft_sim_study *s, int arm, bool retried)
 {
     double best = NAN, least = INFINITY;
@@ -45,7 +45,7 @@ static bool is_edge(const struct weft_sim_study *s, double rate)
 
 /* ---- one arm */
 
-/* The mean of n numbers, and their standard deviation; NAN: unknown. */
+/* Returns the mean of n numbers and computes their standard deviation; NAN: unknown. */
 static double mean_of(const double *x, int64_t n, double *deviation)
 {
     double sum = 0, squares = 0;
@@ -73,7 +73,7 @@ static void expect_arm(const struct weft_sim_study *s, int arm, bool retried, st
 
 /* ---- an arm and the base */
 
-/* Over the first n pairs. Without noise, a difference other than 0 has neither interval nor p. */
+/* Compares the first n pairs. A nonzero difference without noise has neither an interval nor a p value. */
 static void compare_pairs(const struct weft_sim_study *s, int arm, int64_t n, double level, struct weft_expected *e)
 {
     struct weft_expected_arm *a = &e->arm[arm];
@@ -147,7 +147,8 @@ static void judge(const struct weft_sim_study *s, int arm, bool retried, struct 
 
 /* ---- the family */
 
-/* Holm: the k-th smallest of m p values, counted from 0, times m - k, and no smaller than the previous ones. */
+/* Adjusts p values by Holm's method: the k-th smallest of m, counted from 0, is multiplied by m - k and is at least the
+ * previous one. */
 static void adjust(const struct weft_sim_study *s, struct weft_expected *e)
 {
     for (int i = 1; i < s->arm_count; i++) {

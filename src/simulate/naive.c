@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * naive.c - Student's t distribution and the levels of looks, computed in the simplest way: by Simpson's rule,
- * bisection and simulation. Reports use the functions of room `stats`, which share nothing with these.
+ * bisection and simulation. Reports use the functions of room `stats`, which share no code with these.
  *
  * With t = sqrt(f) tan(x), the density of t with f degrees of freedom is proportional to cos(x)^(f - 1).
  */
@@ -12,7 +12,7 @@
 
 /* ---- Student's t */
 
-/* The integral of cos(x)^power from 0 to `to`. */
+/* Returns the integral of cos(x)^power from 0 to `to`. */
 static double integrate(double to, int64_t power)
 {
     enum { PIECES = 200 };
@@ -44,7 +44,7 @@ double weft_naive_limit(double alpha, int64_t freedom)
     return (low + high) / 2;
 }
 
-/* ---- looks: each spends the same part of alpha on studies of equal arms that no earlier look has ended */
+/* ---- looks: each look ends the same fraction of all simulated studies, whose arms are equal */
 
 enum { STUDIES = 1 << 17 };
 

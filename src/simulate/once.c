@@ -2,8 +2,9 @@
  *
  * once.c - runs the simulated studies before a study is trained, once per program and study folder.
  *
- * The record is in the study's folder, which must be writable anyway, instead of a user cache. So it needs no home
- * folder and is published with the study. Only the process that owns the folder writes it.
+ * The record is kept in the study's folder, which must be writable anyway, rather than in a user cache. So no home
+ * folder is needed, and the record is published with the study. Only the process that owns the folder writes the
+ * record.
  */
 #include "simulate/simulate.h"
 
@@ -20,7 +21,7 @@ static void note(void *context, const struct weft_check *c)
         snprintf(f->text, sizeof f->text, "%s: %.3g, limit %.3g; %s", c->name, c->figure, c->limit, c->where);
 }
 
-/* An unreadable record does not count. */
+/* Returns whether the folder records that this program passed; an unreadable record does not count. */
 static bool is_recorded(const char *folder, const char *program)
 {
     struct weft_simulated s;
@@ -48,7 +49,7 @@ static enum weft_status conclude(const struct weft_simulated *s, const struct fa
 enum weft_status weft_simulate_once(const char *folder, bool unsafe, struct weft_simulated *s)
 {
     static _Thread_local struct weft_simulated
-        known; /* reused for the rungs of a ladder, each of which has its own folder */
+        known; /* result of this process, reused for all rungs of a ladder, each of which has its own folder */
     static _Thread_local struct failure first;
     struct weft_gates report = {.on_check = note, .context = &first};
     char program[65];

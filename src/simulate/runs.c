@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * runs.c - writes the files of a simulated run: those files of a trained run that queue and report read. The record of
- * its gates and the chain of its log are written by the functions that trained runs use.
+ * runs.c - writes the files of a simulated run, which are those files of a trained run that the queue and the report
+ * read. The record of its gates and the chain of its log are written by the same functions as for trained runs.
  */
 #include "base/json.h"
 #include "dnn/dnn.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The identity of a run in its files. */
+/* A run, and the hashes that identify it in its files. */
 struct run {
     const struct weft_simulation *of;
     const struct weft_job *job;
@@ -80,7 +80,7 @@ static enum weft_status write_gates(struct run *r)
     return weft_sha256_within(path, 1 << 20, r->gates);
 }
 
-/* Writes one weight that all arms have, and one of this arm only. */
+/* Writes initial.json with one weight that all arms have and one that only this arm has. */
 static enum weft_status write_initial(const struct run *r)
 {
     const struct weft_sim_study *s = r->of->of;
@@ -110,7 +110,7 @@ struct scores {
     double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
 };
 
-/* With nine digits, like results. */
+/* Returns an accuracy rounded to nine digits, as results are. */
 static double accuracy_of(double loss) { return round(0.25 / loss * 1e9) / 1e9; }
 
 static struct scores scores_of(const struct run *r)
@@ -208,10 +208,10 @@ int weft_sim_run(void *simulation, const struct weft_job *job, const char *folde
     return status == WEFT_OK ? 0 : EXIT_WITH_1;
 }
 
-/* ---- lines that are not runs of the plan, with very good scores */
+/* ---- lines with very good scores for runs that are not in the plan */
 
-/* The first one precedes the run that it pretends to be and has outdated settings of the arm. The others have a
- * different program, number of steps, seed or rate. */
+/* Creates stray line i. The first stray line precedes the line of the run that it imitates and has outdated settings of
+ * the arm. The others have a different program, number of steps, seed or learning rate. */
 static void make_stray(const struct weft_simulation *m, int i, struct weft_finished *f)
 {
     *f = (struct weft_finished){.lr = WEFT_SIM_RATE,
@@ -236,7 +236,8 @@ static void make_stray(const struct weft_simulation *m, int i, struct weft_finis
     f->lr = i == 6 ? 0.5 : f->lr;
 }
 
-/* If the study does not screen learning rates, an arm may have any rate. */
+/* The last two stray lines exist only if the study screens learning rates, because without screening, an arm may have
+ * any rate. */
 int weft_sim_count_strays(const struct weft_sim_study *s) { return !s->strays ? 0 : s->rate_count ? 7 : 5; }
 
 enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder, bool before)

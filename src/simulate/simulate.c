@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * simulate.c - runs a simulated study from config to report: it is planned, saved and run by the code of real studies,
- * with runs that are only written, and then compared with the expected results.
+ * simulate.c - runs a simulated study from config to report: the code for real studies plans, saves and runs it, but
+ * the files of its runs are written without training. The results are compared with the expected ones.
  */
 #include "simulate/simulate.h"
 #include "report/read/results.h"
@@ -128,7 +128,7 @@ static enum weft_status plan_and_pass(const struct weft_trial *t, struct weft_si
     return status;
 }
 
-/* A study that cannot be run or read is also a defect: reports its error as a failed check. */
+/* Reports the error of a study as a failed check, because a study that cannot be run or read is also a defect. */
 static enum weft_status report_error(const struct weft_trial *t, const struct weft_sim_study *s,
                                      enum weft_status status)
 {

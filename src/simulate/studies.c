@@ -2,10 +2,10 @@
  *
  * studies.c - the simulated studies, with their known answers, and the losses of their runs.
  *
- * Differences between seeds are much larger than between arms, so mismatched pairs are detected. Test and validation
- * loss depend on the learning rate in different ways, so a rate that was not chosen, or was chosen by the test loss, is
- * detected. One of three screening seeds is an outlier at the rates next to the best one: their mean is worse than the
- * best rate's, but their median and each other single seed are better.
+ * Differences between seeds are much larger than differences between arms, so mismatched pairs are detected. Test and
+ * validation loss depend on the learning rate in different ways, so a rate that was not chosen, or was chosen by the
+ * test loss, is detected. At the rates next to the best one, one of three screening seeds is an outlier: the mean loss
+ * is worse than at the best rate, but the median and the losses of the other two seeds are better.
  */
 #include "simulate/studies.h"
 
@@ -70,7 +70,7 @@ static const struct weft_sim_study studies[] = {
      .rate = {1e-4, 3e-4, 1e-3, 3e-3},
      .fails = true,
      .failing_arm = 0,
-     .failing_rate = 1e-3, /* otherwise the best rate of base */
+     .failing_rate = 1e-3, /* would be the baseline's best rate if its run did not fail */
      .failing_seed = 2001,
      .trained = 3},
     {.name = "looks, early",
@@ -158,7 +158,7 @@ static const struct weft_sim_study studies[] = {
              {"step4", -0.05, 0.01, 2, "reproduced", .repeats = 3}},
      .first_seed = 1,
      .seeds = 3,
-     .fails = true, /* so that the next queue finds the same config, of step2, in the ledger */
+     .fails = true, /* so that the next queue finds the identical config of step2 in the ledger */
      .failing_arm = 3,
      .failing_seed = 2,
      .screen_seeds = 1,
@@ -213,10 +213,10 @@ double weft_sim_normal(uint64_t a, uint64_t b, uint64_t c)
 
 /* ---- losses */
 
-/* Results have nine digits, and losses are between 1 and 10. */
+/* Rounds a loss, which is between 1 and 10, to nine digits, as results are. */
 static double shorten(double x) { return round(x * 1e8) / 1e8; }
 
-/* Returns the arm whose losses an arm has. */
+/* Returns the arm whose losses this arm copies, or the arm itself. */
 static int source(const struct weft_sim_study *s, int arm, int64_t seed)
 {
     enum weft_sim_quirk quirk = s->arm[arm].quirk;
@@ -225,10 +225,11 @@ static int source(const struct weft_sim_study *s, int arm, int64_t seed)
     return s->arm[arm].repeats ? s->arm[arm].repeats - 1 : arm;
 }
 
-/* The part of the loss that all arms share for this seed. */
+/* Returns the part of the loss that all arms share for this seed. */
 static double of_seed(int64_t seed) { return shorten(2.5 + 0.3 * weft_sim_normal(1, (uint64_t)seed, 0)); }
 
-/* Steps in the grid between a rate and the arm's best; a rate that ties with the best is as good. */
+/* Returns the number of grid steps between a rate and the arm's best rate; a rate that ties with the best is at
+ * distance 0. */
 static int steps_off(const struct weft_sim_study *s, int arm, double rate)
 {
     int off = 0;
@@ -258,7 +259,8 @@ static double of_screening(const struct weft_sim_study *s, int arm, double rate,
     return 0.1 * off;
 }
 
-/* A rate that is ruled out by a failed run would otherwise have the smallest loss. */
+/* Returns the validation loss. A rate ruled out by a failed run has the smallest loss, so choosing that rate by mistake
+ * would be detected. */
 double weft_sim_val_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed)
 {
     arm = source(s, arm, seed);

@@ -12,25 +12,25 @@
 
 enum { WEFT_SIM_ARMS = 5, WEFT_SIM_RATES = 5, WEFT_SIM_LOOKS = 3, WEFT_SIM_RUNS = 256 };
 
-/* A peculiarity of an arm. */
+/* Special behaviour of an arm. */
 enum weft_sim_quirk {
     WEFT_SIM_PLAIN,
     WEFT_SIM_OTHER_SAMPLES, /* its runs read the samples of the next seed */
-    WEFT_SIM_SAME_SAMPLES,  /* its second seed reads the samples of its first */
-    WEFT_SIM_OTHER_WEIGHTS, /* its last run began with different values in a weight that the first arm also has */
+    WEFT_SIM_SAME_SAMPLES,  /* its second seed reads the samples of its first seed */
+    WEFT_SIM_OTHER_WEIGHTS, /* its last run started with different values of a weight that the first arm also has */
     WEFT_SIM_NO_EFFECT,     /* it has the scores of the first arm */
     WEFT_SIM_ONE_EQUAL,     /* its first seed has the scores of the first arm */
-    WEFT_SIM_OTHER_BITS,    /* it is a repeat whose last run has different weights */
+    WEFT_SIM_OTHER_BITS,    /* it repeats an arm, but its last run has different weights */
 };
 
 struct weft_sim_arm {
     const char *name;
-    double effect;       /* difference of the test loss from the first arm's, without noise */
+    double effect;       /* difference in test loss from the first arm, without noise */
     double noise;        /* standard deviation of that difference between seeds */
     int best;            /* index of the learning rate with the smallest mean validation loss */
-    const char *verdict; /* the known answer of the report */
+    const char *verdict; /* verdict that the report must have */
     enum weft_sim_quirk quirk;
-    bool close;  /* resolved alone, but not among all arms */
+    bool close;  /* resolved alone, but not after the correction for several arms */
     int tie;     /* index plus 1 of a later learning rate that is exactly as good as the best; 0: none */
     int repeats; /* index plus 1 of the arm that it repeats; 0: none */
 };
@@ -45,12 +45,12 @@ struct weft_sim_study {
     double rate[WEFT_SIM_RATES];
     int look_count; /* 0: one look, after all seeds */
     int64_t look[WEFT_SIM_LOOKS];
-    bool fails; /* one run fails: */
+    bool fails; /* whether one run fails, identified by the next three fields */
     int failing_arm;
     double failing_rate; /* 0: any */
     int64_t failing_seed;
-    bool strays;     /* its ledger also has lines that are not runs of the plan */
-    int64_t trained; /* number of judged seeds that are trained until the study ends */
+    bool strays;     /* whether its ledger also has lines for runs that are not in the plan */
+    int64_t trained; /* number of judged seeds trained by the end of the study */
 };
 
 const struct weft_sim_study *weft_sim_study_at(int i); /* NULL past the last */
@@ -61,7 +61,7 @@ double weft_sim_test_loss(const struct weft_sim_study *s, int arm, double rate, 
 double weft_sim_val_loss(const struct weft_sim_study *s, int arm, double rate, int64_t seed);
 /* The learning rate of all arms if the study does not screen rates. */
 #define WEFT_SIM_RATE 1e-3
-/* Seeds of screening begin at the first seed plus this, see docs/studies.md. */
+/* Offset from the first seed to the first screening seed, see docs/studies.md. */
 enum { WEFT_SIM_SCREENING = 2000 };
 bool weft_sim_fails(const struct weft_sim_study *s, int arm, double rate, int64_t seed);
 
@@ -84,17 +84,17 @@ struct weft_expected {
         double rate;
         bool edge;
         int64_t finished; /* number of finished judged runs */
-        double loss, sd;  /* over these runs */
+        double loss, sd;  /* mean and standard deviation of their test losses */
         int64_t pairs;    /* number of compared pairs; 0: the fields below are unknown */
-        int look;         /* from 1 */
+        int look;         /* number of the look that gave the results, from 1 */
         double mean, pair_sd, over_noise;
         double p, p_holm;   /* NAN: not known */
-        double alone, half; /* half-widths of the interval alone and for the family; the latter only with one look */
+        double alone, half; /* half-widths of the interval: alone, and for the family (only with one look) */
         const char *verdict;
     } arm[WEFT_SIM_ARMS];
 };
-/* Computes the expected results after this number of judged seeds; `retried`: the failing run was trained again and has
- * finished. */
+/* Computes the expected results after this number of judged seeds; `retried`: whether the failing run was trained again
+ * and has finished. */
 void weft_expect(const struct weft_sim_study *s, int64_t seeds, bool retried, const double *level,
                  struct weft_expected *e);
 
@@ -114,12 +114,12 @@ struct weft_simulation {
     int retried_from; /* number of runs before `retried` was set */
     int first, count; /* index of this queue's first run; total number of runs */
     struct weft_sim_trained run[WEFT_SIM_RUNS];
-    enum weft_status status; /* error of writing files */
+    enum weft_status status; /* status of writing files */
 };
 struct weft_job;
 /* Writes the files of a run in place of training it (weft_simulate_fn). */
 int weft_sim_run(void *simulation, const struct weft_job *job, const char *folder);
-/* Adds lines to the ledger that the report must leave out, before or after all runs. */
+/* Adds to the ledger, before or after the lines of all runs, lines that the report must ignore. */
 enum { WEFT_SIM_STRAYS_BEFORE = 1 };
 enum weft_status weft_sim_add_strays(const struct weft_simulation *m, const char *folder, bool before);
 int weft_sim_count_strays(const struct weft_sim_study *s);
@@ -130,8 +130,8 @@ struct weft_results;
 struct weft_sim_case {
     const struct weft_trial *trial;
     const struct weft_sim_study *of;
-    const struct weft_expected *expected; /* after the last seed */
-    const struct weft_expected *stage;    /* [look_count], after the seeds of each look */
+    const struct weft_expected *expected; /* expected results after the last seed */
+    const struct weft_expected *stage;    /* [look_count], expected results after the seeds of each look */
     const struct weft_simulation *runs;
 };
 /* The largest deviation of a check, its limit, and where it occurred. */
@@ -141,7 +141,7 @@ struct weft_sim_worst {
 };
 /* Reports a check of this study. */
 void weft_sim_report(const struct weft_sim_case *c, const char *name, const struct weft_sim_worst *w);
-/* Notes a deviation if it is the largest so far. Two NANs do not differ. */
+/* Notes a deviation if it is the largest so far. Two NANs count as equal. */
 void weft_sim_note(struct weft_sim_worst *w, double found, double expected, const char *arm, const char *what);
 /* Notes a string that differs. */
 void weft_sim_note_text(struct weft_sim_worst *w, const char *found, const char *expected, const char *arm,

@@ -3,7 +3,8 @@
  * distribution.c - the beta distribution, and functions based on it: Student's t, intervals of rates, power.
  *
  * All use the regularised incomplete beta function I_x(a, b), a factor times a continued fraction (Abramowitz and
- * Stegun, 26.5.8). Functions take both x and y = 1 - x, because the smaller one must not be computed by subtraction.
+ * Stegun, 26.5.8). Functions take both x and y = 1 - x, because the smaller of the two must not be computed by
+ * subtraction.
  */
 #include "stats/stats.h"
 
@@ -13,8 +14,8 @@
 
 static const double pi = 3.14159265358979323846, wanted_power = 0.8;
 
-/* The logarithm of gamma(z) / (sqrt(2 pi / z) (z / e)^z), by Stirling's series for large z, and for smaller
- * z by gamma(z + 1) = z gamma(z). */
+/* Returns the logarithm of gamma(z) / (sqrt(2 pi / z) (z / e)^z), by Stirling's series for large z, and for smaller z
+ * by gamma(z + 1) = z gamma(z). */
 static double stirling_rest(double z)
 {
     double first = z, product = 1;
@@ -25,10 +26,10 @@ static double stirling_rest(double z)
     return below + (1.0 / 12 - w * (1.0 / 360 - w * (1.0 / 1260 - w * (1.0 / 1680 - w / 1188)))) / z;
 }
 
-/* log(q / p), if d = q - p is known more accurately than q. */
+/* Returns log(q / p), given d = q - p, which is known more accurately than q. */
 static double log_quotient(double q, double p, double d) { return fabs(d) < p / 2 ? log1p(d / p) : log(q / p); }
 
-/* x^a y^b / B(a, b), without the large logarithms of gamma functions, which would cancel. */
+/* Returns x^a y^b / B(a, b) without the logarithms of gamma functions, which are large and would cancel. */
 static double beta_weight(double a, double b, double x, double y)
 {
     double n = a + b, d = b * x - a * y;
@@ -38,7 +39,8 @@ static double beta_weight(double a, double b, double x, double y)
 
 static double nonzero(double x) { return fabs(x) < 1e-300 ? 1e-300 : x; }
 
-/* I_x(a, b) for x below about the mean, where the fraction converges fast (Lentz's evaluation, front to back). */
+/* Returns I_x(a, b) for x below about the mean, where the continued fraction converges fast (evaluated front to back by
+ * Lentz's method). */
 static double beta_fraction(double a, double b, double x, double y)
 {
     double value = 1, c = 1, d = 0, factor = 0;
@@ -64,7 +66,7 @@ static double beta_part(double a, double b, double x, double y)
 
 double weft_beta_cdf(double a, double b, double x) { return beta_part(a, b, x, 1 - x); }
 
-/* Bisects until there is no representable number in between. */
+/* Bisects until there is no representable number between the bounds. */
 double weft_beta_quantile(double a, double b, double p)
 {
     double low = 0, high = 1, x = 0.5;
@@ -100,9 +102,9 @@ double weft_t_cdf(double t, double freedom)
     return t < 0 ? half : 1 - half;
 }
 
-/* Returns the t > 0 that |T| exceeds with this probability, which is convex in t, so Newton steps from the left never
- * overshoot. The start follows from the density of any t distribution, which is at most 0.399, the density of the
- * normal distribution at 0. */
+/* Returns the t > 0 that |T| exceeds with this probability. The probability is convex in t, so Newton steps from the
+ * left never overshoot. The starting value follows from the density of any t distribution, which is at most 0.399, the
+ * density of the normal distribution at 0. */
 static double t_limit(double chance, double freedom)
 {
     double t = 1.25 * (1 - chance), step = t;
@@ -129,9 +131,9 @@ static double poisson(double j, double mean)
     return exp(j * log_quotient(mean, j, mean - j) - (mean - j) - stirling_rest(j)) / sqrt(2 * pi * j);
 }
 
-/* The square of a noncentral t is a noncentral F: a mixture of beta distributions with Poisson weights. Many weights
- * form a smooth curve, for which every step-th term gives the same sum. (Beyond 1e15 neighbouring terms are the same
- * number in double precision, and the power is 1.) */
+/* The square of a noncentral t is a noncentral F: a mixture of beta distributions with Poisson weights. If there are
+ * many weights, they form a smooth curve, so the sum can be computed from every step-th term. (Beyond 1e15,
+ * neighbouring terms are the same number in double precision, and the power is 1.) */
 double weft_power(double effect, int64_t seeds, double alpha)
 {
     if (seeds < 2)
@@ -145,7 +147,7 @@ double weft_power(double effect, int64_t seeds, double alpha)
 
 int64_t weft_seeds_needed(double effect, double alpha)
 {
-    int64_t low = 1, high = 2; /* too few, enough */
+    int64_t low = 1, high = 2; /* low: too few seeds; high: enough seeds */
     while (weft_power(effect, high, alpha) < wanted_power) {
         if (high == WEFT_MOST_SEEDS)
             return 0;

@@ -5,8 +5,9 @@
  * A test loss is a ratio: the total cost of all items over their total weight (their scored tokens). Its variance is
  * estimated by the jackknife: how much the ratio changes when an item is left out. Long items count for more, so there
  * are fewer degrees of freedom than items: (sum of weights)^2 / (sum of squared weights) - 1, by Kish's effective
- * sample size (Survey Sampling, 1965). With equal weights both are the formulas for a mean. To compare two models, the
- * costs are differences, item by item, so that the difficulty of an item cancels.
+ * sample size (Survey Sampling, 1965). With equal weights, both formulas reduce to those for a mean. To compare two
+ * models, each cost is the difference between the two models' costs of an item, so that the difficulty of the item
+ * cancels.
  */
 #include "stats/stats.h"
 
@@ -14,7 +15,7 @@
 
 static const struct weft_interval unknown = {NAN, NAN};
 
-/* The jackknife's standard error of the ratio; 0 if all items agree up to rounding. */
+/* Returns the jackknife standard error of the ratio; 0 if all items agree up to rounding. */
 static double standard_error(const double *cost, const double *weight, int64_t items, double ratio, double all)
 {
     double sum = 0, size = 0, n = (double)items;
@@ -36,7 +37,7 @@ static struct weft_interval around(const struct weft_item_noise *n, double facto
     return (struct weft_interval){n->mean - half, n->mean + half};
 }
 
-/* Another test set has the same noise, so the difference between the two is sqrt(2) times as noisy. */
+/* A second test set would have the same noise, so the difference between the two is sqrt(2) times as noisy. */
 static void fill_in(struct weft_item_noise *n)
 {
     n->interval = around(n, 1);

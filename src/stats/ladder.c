@@ -3,11 +3,11 @@
  * ladder.c - compares two arms at several sizes: how much more compute the base would need to reach the arm's loss, and
  * whether that factor grows with size.
  *
- * The losses over compute C follow E + A C^-a. Both arms have the same irreducible loss E, a property of the data, but
- * separate factors and exponents: if an arm's gain grows or shrinks with size, its exponent differs, and a common
- * exponent would bias exactly this result. The base's curve converts a difference of losses at a rung into a factor of
- * compute. All results are functions of the means over seeds. Their uncertainty is estimated by leaving out one seed at
- * a time (jackknife, with Student's t), which includes the uncertainty of the curves.
+ * As a function of compute C, a loss follows E + A C^-a. Both arms have the same irreducible loss E, a property of the
+ * data, but separate factors and exponents: if an arm's gain grows or shrinks with size, its exponent differs, and a
+ * common exponent would bias exactly this result. The base's curve converts the loss difference at a rung into a
+ * compute factor. All results are functions of the means over seeds. Their uncertainty is estimated by leaving out one
+ * seed at a time (jackknife, with Student's t), which includes the uncertainty of the curves.
  */
 #include "stats/stats.h"
 
@@ -24,7 +24,7 @@ struct curve {
 /* Means over seeds; average() leaves out seed `without` unless it is negative. */
 struct means {
     int rungs;
-    double x[2][WEFT_MAX_RUNGS], loss[2][WEFT_MAX_RUNGS]; /* per rung, for base and arm */
+    double x[2][WEFT_MAX_RUNGS], loss[2][WEFT_MAX_RUNGS]; /* by arm (base, arm) and rung */
 };
 
 static void average(const struct weft_ladder *l, int64_t without, double middle, struct means *m)
@@ -79,7 +79,7 @@ static void draw_lines(const struct means *m, double floor, struct curve *c)
     }
 }
 
-/* Returns the best curve of several floors below all losses. */
+/* Tries several floors below all losses and returns the best curve. */
 static struct curve begin(const struct means *m)
 {
     double low = INFINITY, high = -INFINITY;
@@ -191,7 +191,7 @@ static void answer(const struct means *m, const struct curve *c, double answers[
     answers[MEAN] = y;
 }
 
-/* Student's t on the contributions of the seeds. */
+/* Returns the mean of the seeds' contributions, with a Student's t interval. */
 static struct weft_estimate_of jackknife(const struct weft_ladder *l, double all, const double *without)
 {
     int64_t n = l->seeds;
@@ -212,11 +212,11 @@ static struct weft_estimate_of jackknife(const struct weft_ladder *l, double all
 static enum weft_status check(const struct weft_ladder *l)
 {
     if (l->rungs < WEFT_LEAST_RUNGS || l->rungs > WEFT_MAX_RUNGS)
-        return FAIL(WEFT_INVALID, "a ladder of %d rungs: expected %d to %d", l->rungs, WEFT_LEAST_RUNGS,
+        return FAIL(WEFT_INVALID, "a ladder cannot have %d rungs: expected %d to %d", l->rungs, WEFT_LEAST_RUNGS,
                     WEFT_MAX_RUNGS);
     if (l->seeds < WEFT_LEAST_SEEDS || l->seeds > WEFT_LADDER_SEEDS)
-        return FAIL(WEFT_INVALID, "a ladder of %lld seeds: expected %d to %d", (long long)l->seeds, WEFT_LEAST_SEEDS,
-                    WEFT_LADDER_SEEDS);
+        return FAIL(WEFT_INVALID, "a ladder cannot have %lld seeds: expected %d to %d", (long long)l->seeds,
+                    WEFT_LEAST_SEEDS, WEFT_LADDER_SEEDS);
     for (int r = 0; r < l->rungs; r++) {
         if (!(l->base_compute[r] > 0) || !(l->arm_compute[r] > 0) ||
             (r && l->base_compute[r] <= l->base_compute[r - 1]))
@@ -230,7 +230,7 @@ static enum weft_status check(const struct weft_ladder *l)
     return WEFT_OK;
 }
 
-/* Predicts the base's largest rung from the smaller ones. */
+/* Predicts the base's loss on the largest rung from the smaller rungs. */
 static double predict(const struct means *m)
 {
     struct means fewer = *m;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * looks.c - computes the levels of several looks at a study. A study that is tested after 3 seeds and, if undecided,
- * again after 5 finds differences between equal arms more often than with a single test. So each look has a stricter
- * level, such that the total error probability is alpha.
+ * again after 5 finds differences between equal arms more often than a study with a single test. So each look has a
+ * stricter level, chosen so that the total error probability is alpha.
  *
  * Every look spends the same fraction of alpha (the error spending of Lan and DeMets, Biometrika 70, 1983, in equal
  * parts). Every look is a t test. No normal approximation describes the dependence between looks at 3 seeds, so the
@@ -17,11 +17,11 @@
 enum { MOST_STUDIES = 1 << 20, LEAST_STUDIES = 1 << 17, TILE = 1 << 12, DRAWS = 1 << 26 };
 
 struct studies {
-    int64_t count, longest; /* number of studies; seeds of the last look */
+    int64_t count, longest; /* number of studies; number of seeds at the last look */
     int64_t from, to;       /* number of seeds before this look, and at it */
     double limit;           /* limit of the previous look; studies beyond it have ended */
-    double *mean, *squares; /* by study, over the seeds so far */
-    double *t;              /* by study: |t| at this look; -1: ended before */
+    double *mean, *squares; /* mean and sum of squared deviations of each study's seeds so far */
+    double *t;              /* |t| of each study at this look; -1: the study ended at an earlier look */
     uint64_t key;
 };
 
@@ -53,7 +53,7 @@ static int from_large(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Returns the value that `beyond` studies exceed, which must be at least `least`. */
+/* Returns the value exceeded by `beyond` studies, or `least` if that is larger. */
 static double find_limit(const struct studies *s, int64_t beyond, double least, double *large)
 {
     int64_t n = 0;
@@ -74,7 +74,8 @@ static void simulate(struct studies *s, struct weft_looks *l, double alpha, doub
         s->from = s->to;
         s->to = l->seeds[k];
         weft_parallel(weft_div_up(s->count, TILE), extend_tile, s);
-        /* A study beyond this limit ends now or has ended before, so at most share * (k + 1) of all studies are. */
+        /* Every study whose |t| exceeds the limit ends at this look or has ended earlier, so at most share * (k + 1) of
+         * all studies exceed it. This bounds the limit from below. */
         s->limit = find_limit(s, spend - spent, -0.99 * weft_t_quantile(share * (k + 1) / 2, freedom), large);
         l->alpha[k] = weft_t_beyond(s->limit, freedom);
     }
@@ -94,7 +95,8 @@ static enum weft_status check(const struct weft_looks *l)
     return WEFT_OK;
 }
 
-/* A report is read several times: the latest levels are remembered instead of simulated again. */
+/* Copies the most recent levels if they are for the same looks, because a report is read several times and simulating
+ * the levels is slow. */
 static bool recall(const struct weft_looks *known, struct weft_looks *l)
 {
     bool same = known->comparisons == l->comparisons && known->count == l->count &&

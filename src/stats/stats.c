@@ -3,8 +3,8 @@
  * stats.c - compares arms of a study with a base, paired by seed.
  *
  * Runs with the same seed share initial weights and the order of data, so part of the noise cancels in the differences;
- * the t test is applied to these. The noise is estimated from few values, hence the t instead of the normal
- * distribution.
+ * the t test is applied to the differences. Because the noise is estimated from few values, the t distribution is used
+ * instead of the normal distribution.
  */
 #include "stats/stats.h"
 
@@ -21,17 +21,17 @@ enum { RESAMPLES = 9999 };
 static enum weft_status check(const struct weft_comparison *c)
 {
     if (c->seeds < 1)
-        return FAIL(WEFT_INVALID, "a comparison of %lld seeds: at least one is needed", (long long)c->seeds);
+        return FAIL(WEFT_INVALID, "cannot compare %lld seeds: expected at least one", (long long)c->seeds);
     for (int64_t i = 0; i < c->seeds; i++)
         if (!isfinite(c->arm[i]) || !isfinite(c->base[i]))
             return FAIL(WEFT_INVALID,
-                        "seed number %lld has the loss %g, and %g in the base: a run that diverged cannot be averaged. "
-                        "Compare without that seed, and report that it diverged",
+                        "seed number %lld has loss %g in the arm and %g in the base: a diverged run cannot be "
+                        "averaged. Compare without that seed, and report that it diverged",
                         (long long)i + 1, c->arm[i], c->base[i]);
     return WEFT_OK;
 }
 
-/* The mean of x - less (of x if `less` is NULL), and the sum of squared deviations from it. */
+/* Computes the mean of x - less (of x if `less` is NULL) and returns the sum of squared deviations from the mean. */
 static double squares(const double *x, const double *less, int64_t n, double *mean)
 {
     double sum = 0;
@@ -122,9 +122,9 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* For few seeds, percentiles of resampled means give too narrow an interval: they follow the normal distribution with
- * the standard deviation of a population. Wider percentiles correct that, by the ratio to t (Hesterberg, What Teachers
- * Should Know About the Bootstrap, The American Statistician 69, 2015). */
+/* With few seeds, percentiles of resampled means give too narrow an interval, because resampled means are nearly
+ * normal, and their variance has the divisor n instead of n - 1. Percentiles farther out, chosen to match Student's t,
+ * correct this (Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69, 2015). */
 struct weft_interval weft_bootstrap(const struct weft_comparison *c)
 {
     if (c->seeds < WEFT_BOOTSTRAP_SEEDS || !noise_is_known(c))
@@ -141,6 +141,7 @@ struct weft_interval weft_bootstrap(const struct weft_comparison *c)
     }
     qsort(means, RESAMPLES, sizeof *means, by_size);
     double limit = -weft_t_quantile(WEFT_FAMILY_ALPHA / 2, n - 1) * sqrt(n / (n - 1));
-    int out = (int)(erfc(limit / sqrt(2)) / 2 * (RESAMPLES + 1)); /* means outside the interval on each side */
+    /* number of means outside the interval on each side */
+    int out = (int)(erfc(limit / sqrt(2)) / 2 * (RESAMPLES + 1));
     return (struct weft_interval){means[out], means[RESAMPLES - 1 - out]};
 }

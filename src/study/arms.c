@@ -10,7 +10,7 @@
 
 enum { LONGEST_NAME = 63 };
 
-/* Cuts out the text before `stop`, or the rest, without surrounding spaces. NULL: nothing is left. */
+/* Splits off the text before `stop`, or all the rest, and returns it without surrounding spaces; NULL: nothing left. */
 static char *cut(char **rest, char stop)
 {
     char *from = *rest, *to;
@@ -89,7 +89,7 @@ static enum weft_status read_arms(struct weft_study *s, const char *where, char 
 
 static const struct step {
     const char *settings;
-    int again; /* the step whose model it repeats; -1: none */
+    int again; /* step whose model this step repeats; -1: none */
 } steps[] = {
     {"m1=no m2=no m3=no", -1},    {"m1=yes m2=no m3=no", -1}, {"m1=yes m2=yes m3=no", -1},
     {"m1=yes m2=yes m3=yes", -1}, {"m1=yes m2=yes m3=no", 2}, {"m1=yes m2=yes m3=yes", 3},

@@ -10,10 +10,11 @@
 
 /* Fills in name, settings_text and repeats of all arms, from the study's options. */
 enum weft_status weft_arms_read(struct weft_study *s);
-/* "file:line: " of the setting that gave an option of the study its value, for messages; "": it has its default. */
+/* Returns the prefix "file:line: " for messages about an option of the study: the position of the setting that gave it
+ * its value, or "" if the option has its default. */
 const char *weft_study_where(const struct weft_study *s, const char *option, char *text, size_t size);
 
-/* Refuses settings of the study that no arm uses, and two arms that are the same. All arms must be resolved. */
+/* Rejects settings of the study that no arm uses, and arms that are the same. All arms must be resolved. */
 enum weft_status weft_arms_check(const struct weft_study *s);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * budget.c - fixes the number of steps that fits into a time.
+ * budget.c - fixes the number of steps that fits into a time limit.
  *
  * The number is fixed once, with the plan, for all arms: study.json records it together with a hash of the plan. A
- * study that is continued, on any machine, reads it there.
+ * study that is continued, on any machine, reads the number from study.json.
  */
 #include "base/fields.h"
 #include "study/study.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* All arms must have the first arm's number of steps: they are compared after the same number. */
+/* Checks that all arms have the first arm's number of steps, because a budget fixes one number for all. */
 static enum weft_status check_steps(const struct weft_study *s)
 {
     for (int i = 1; i < s->arm_count; i++)
@@ -25,9 +25,9 @@ static enum weft_status check_steps(const struct weft_study *s)
     return WEFT_OK;
 }
 
-/* ---- the number in a folder */
+/* ---- the number of steps in a folder's plan */
 
-/* Reads the number of steps from the folder's plan; 0: no plan, or one of a different budget or study. */
+/* Reads the number of steps from the folder's plan; 0: there is no plan, or its budget or study is different. */
 static enum weft_status read_number(const struct weft_study *s, const char *path, int64_t *steps)
 {
     json_t *study;
@@ -54,7 +54,7 @@ static enum weft_status find_number(const struct weft_study *s, const char *fold
     return access(path, F_OK) == 0 ? read_number(s, path, steps) : WEFT_OK;
 }
 
-/* ---- a new one */
+/* ---- a new number of steps */
 
 static enum weft_status choose_number(const struct weft_study *s, const struct weft_estimate *e, int64_t *steps)
 {
@@ -69,9 +69,9 @@ static enum weft_status choose_number(const struct weft_study *s, const struct w
     *steps = fits;
     if (!fits)
         return FAIL(WEFT_INVALID,
-                    "not one step of every run fits into a budget of %g minutes: %" PRId64
-                    " runs with one step and their scoring take about %.0f. Increase the budget, or use fewer seeds or "
-                    "arms, or a smaller eval_samples",
+                    "a budget of %g minutes is too small for one step of every run: %" PRId64
+                    " runs of one step take about %.0f minutes, including scoring. Increase the budget, use fewer "
+                    "seeds or arms, or reduce eval_samples",
                     s->budget, weft_study_runs(s), ceil(weft_study_seconds(s, e, 1) / 60));
     return WEFT_OK;
 }

@@ -2,7 +2,7 @@
  *
  * effect.c - rejects mistakes in a study's config: a setting that no arm uses, two arms that are the same model trained
  * the same way (unless one repeats the other), and arms that would see data different from the first arm's. A .config
- * has every symbol that exists, so a setting at its default is always accepted, as is one that at least one arm uses.
+ * contains every existing symbol, so a setting at its default is always accepted, as is one that at least one arm uses.
  */
 #define _GNU_SOURCE
 #include "study/arms.h"
@@ -29,7 +29,8 @@ static const struct weft_setting *last(const struct weft_arm *arm, const char *n
     return found;
 }
 
-/* Writes "pos is learned", or all values of the arms: "pos is learned or alibi". `condition` begins with the name. */
+/* Writes the values that an option has in the arms, such as "pos is learned" or "pos is learned or alibi". `condition`
+ * begins with the option's name. */
 static void describe_values(const struct weft_study *s, const char *condition, char *text, size_t size)
 {
     char name[128], seen[8][WEFT_MAX_VALUE], room[WEFT_MAX_VALUE];
@@ -64,7 +65,7 @@ static enum weft_status refuse(const struct weft_study *s, const struct weft_set
                 where, text, lack->needs, values, *lack->opt->initial ? lack->opt->initial : "\"\"");
 }
 
-/* Returns whether at least one arm has this value and uses it. */
+/* Checks that the setting has an effect in at least one arm or is at its default. */
 static enum weft_status check_setting(const struct weft_study *s, const struct weft_setting *setting)
 {
     struct weft_unused lack, why = {0};
@@ -81,7 +82,7 @@ static enum weft_status check_setting(const struct weft_study *s, const struct w
     return refuse(s, setting, &why);
 }
 
-/* Refuses lr in an arm if the study's learning rates override it. */
+/* Rejects lr in an arm if the study's learning rates override it. */
 static enum weft_status check_rates(const struct weft_study *s)
 {
     char where[512];
@@ -124,7 +125,7 @@ static enum weft_status check_data(const struct weft_study *s)
     for (int i = 0; i < task->count; i++)
         TRY(check_alike(s, task->options[i].name));
     for (int i = 1; i < s->arm_count; i++)
-        if (sample_tokens(&s->arm[i]) != sample_tokens(&s->arm[0])) /* windows of a text */
+        if (sample_tokens(&s->arm[i]) != sample_tokens(&s->arm[0])) /* the samples are windows of a text */
             TRY(check_alike(s, "context"));
     return WEFT_OK;
 }

@@ -2,8 +2,8 @@
  *
  * estimate.c - estimates whether a study can run on this machine, and how long it would take.
  *
- * If the data exists and the model is not large, a few steps of every arm are timed. Otherwise a run is assumed to
- * reach half of the speed of large matmuls, as large models do; small ones reach less.
+ * If the data exists and the model is not large, a few steps of every arm are timed. Otherwise, a run is assumed to
+ * reach half the speed of large matmuls, as large models do; small models are slower.
  */
 #include "bench/bench.h"
 #include "dnn/dnn.h"
@@ -15,10 +15,10 @@
 #include <string.h>
 
 #define SHARE_OF_ENGINE 0.5
-#define LONG_STEP 2.0    /* seconds; longer steps are not timed, because that takes at least two of them */
+#define LONG_STEP 2.0    /* seconds; longer steps are not timed, because timing takes at least two steps */
 #define TIMED 0.25       /* minimum time of timed steps in seconds */
-#define MANY_WEIGHTS 2e7 /* larger models take long to create and to train for a step */
-#define STARTING 0.3     /* seconds, including saving at the end */
+#define MANY_WEIGHTS 2e7 /* models with more weights are not timed: creating them and training a step takes long */
+#define STARTING 0.3     /* seconds per run, including saving at the end */
 
 /* ---- memory */
 
@@ -32,7 +32,7 @@ static enum weft_status fit(const struct weft_arm *arm, int64_t bytes)
     return status;
 }
 
-/* Keeps the first line of the last failure, with the name of the arm. */
+/* Notes the first line of the last error, with the arm's name, as the obstacle unless there already is one. */
 static void note(struct weft_estimate *e, const struct weft_arm *arm)
 {
     const char *message = weft_error();
@@ -42,7 +42,8 @@ static void note(struct weft_estimate *e, const struct weft_arm *arm)
     weft_error_clear();
 }
 
-/* As many concurrent runs as cores and memory allow; on different hosts, as many as the study allows. */
+/* Sets the number of concurrent runs: as many as cores and memory allow or, on different hosts, as many as the study
+ * allows. */
 static void choose_slots(const struct weft_study *s, bool elsewhere, struct weft_estimate *e)
 {
     int64_t cores = weft_threads(), bytes = weft_available_bytes(), runs = weft_study_runs(s);
@@ -64,7 +65,7 @@ static enum weft_status take_steps(struct weft_learner *t, double *seconds)
 {
     enum { MOST = 20 };
     struct weft_losses losses;
-    TRY(weft_learner_step(t, &losses)); /* warm up */
+    TRY(weft_learner_step(t, &losses)); /* warm-up, not timed */
     double start = weft_seconds();
     int n = 0;
     do
@@ -91,8 +92,8 @@ static enum weft_status time_step(const struct weft_arm *arm, double *seconds)
     return status;
 }
 
-/* Returns the seconds of a run, its steps and its evaluations; evaluating a sample takes a third of the time of
- * training on it. */
+/* Returns the estimated duration of a run in seconds, including its evaluations; evaluating a sample takes a third of
+ * the time of training on it. */
 static double time_run(const struct weft_arm *arm, int64_t steps)
 {
     const struct weft_recipe *r = &arm->recipe;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * first_samples.c - compares, before a study trains, the samples that runs of different arms read with the same seed.
+ * first_samples.c - compares, before a study is trained, the samples that runs of different arms read with the same
+ * seed.
  *
- * The samples come from the model and recipe of a run's config, by the functions that training uses. So a difference
- * that the configs do not show, such as a wrong seed in one arm, is found before training and not only by the report,
- * which compares the hashes of all samples that runs have read (report/read/pairing.c).
+ * The samples are read for the model and recipe of a run's config, with the functions that training uses. So a
+ * difference that the configs do not show, such as a wrong seed in one arm, is found before training and not only by
+ * the report, which compares the hashes of all samples that runs have read (report/read/pairing.c).
  */
 #include "study/study.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum number of compared runs in addition to the first seed's: each opens its data. */
+/* The number of compared runs is limited because each run opens its data; all runs of the first seed are compared. */
 enum { MOST_RUNS = 64, LEAST_TRAINING = 8, MOST_TRAINING = 64, HELD_OUT = 8 };
 
 /* The samples of one run. */
@@ -47,7 +48,8 @@ static enum weft_status hash_samples(struct reading *r)
     return recipe->task->failure ? recipe->task->failure(recipe->task_options) : WEFT_OK;
 }
 
-/* `training` is the number of training samples to read. Free memory and sha256 also after a failure. */
+/* Reads the first samples of a run, `training` of them for training. Free r->memory and r->sha256 even after a failure.
+ */
 static enum weft_status read_samples(struct reading *r, struct weft_arm_twin *run, int64_t training)
 {
     struct weft_recipe *recipe = &run->recipe;
@@ -85,14 +87,14 @@ static void release(struct reading *r)
 
 #define ADVICE                                                                                                         \
     "Arms with different samples cannot be compared seed by seed: set the same data, vocabulary and task settings "    \
-    "for both. If they already have these, samples of this task depend on the model. With --unsafe both are "          \
-    "trained, and the report has no verdict (not paired)"
+    "for both. If these already agree, the task's samples depend on the model. With --unsafe, both arms are "          \
+    "trained, but the report gives no verdict (not paired)"
 
 static enum weft_status refuse(const struct weft_study *s, const struct weft_study_run *run, const char *kind,
                                int64_t index)
 {
     return FAIL(WEFT_CHECK,
-                "the first samples of arms %s and %s differ: with seed %lld, sample %s %lld differs. " ADVICE,
+                "the first samples of arms %s and %s differ: with seed %lld, %s sample %lld differs. " ADVICE,
                 s->arm[run->arm].name, s->arm[0].name, (long long)run->seed, kind, (long long)index);
 }
 
@@ -101,16 +103,16 @@ static enum weft_status compare(const struct weft_study *s, const struct weft_st
 {
     if (a->validation != base->validation || a->test != base->test)
         return FAIL(WEFT_CHECK,
-                    "the first samples of arms %s and %s differ: the first has %lld validation samples and %lld test "
-                    "samples, not %lld and %lld. " ADVICE,
+                    "the first samples of arms %s and %s differ: the former has %lld validation and %lld test samples, "
+                    "the latter %lld and %lld. " ADVICE,
                     s->arm[run->arm].name, s->arm[0].name, (long long)a->validation, (long long)a->test,
                     (long long)base->validation, (long long)base->test);
     int64_t validation = base->training, test = validation + base->validation;
     for (int64_t i = 0; i < count_samples(base); i++)
         if (strcmp(a->sha256[i], base->sha256[i]) != 0)
-            return i < validation ? refuse(s, run, "of training", i)
-                   : i < test     ? refuse(s, run, "of validation", i - validation)
-                                  : refuse(s, run, "of the test", i - test);
+            return i < validation ? refuse(s, run, "training", i)
+                   : i < test     ? refuse(s, run, "validation", i - validation)
+                                  : refuse(s, run, "test", i - test);
     return WEFT_OK;
 }
 
@@ -119,7 +121,7 @@ bool weft_study_is_paired(const struct weft_study *s, int arm)
     return s->arm[arm].repeats < 0 || s->repeat_seeds == WEFT_REPEAT_SAME;
 }
 
-/* The arm's run with the first arm's seed number `seed`, counted from 0. */
+/* Compares the arm's run with the first arm's run of the same seed; `seed` is the index of the seed in the plan. */
 static enum weft_status compare_arm(const struct weft_study *s, int arm, int64_t seed, const struct reading *base)
 {
     struct reading r;

@@ -17,7 +17,7 @@ static enum weft_status copy_settings(struct weft_settings *to, const struct wef
     return WEFT_OK;
 }
 
-/* The settings of a rung's text. */
+/* Adds the settings in a rung's text. */
 static enum weft_status add_words(struct weft_rung *rung, const char *where, int number, const char *text, bool *steps)
 {
     struct weft_settings *s = &rung->settings;
@@ -70,11 +70,14 @@ static enum weft_status read_rungs(struct weft_study_ladder *l, const struct wef
                                    const struct weft_settings *over)
 {
     if (s->look_count > 1)
-        return FAIL(WEFT_INVALID, "looks=%s: the rungs of a ladder are compared over the same seeds: set seeds instead",
-                    s->looks_text);
+        return FAIL(
+            WEFT_INVALID,
+            "looks=%s is impossible, because the rungs of a ladder are compared over the same seeds: set seeds instead",
+            s->looks_text);
     if (s->budget != 0)
         return FAIL(WEFT_INVALID,
-                    "budget=%g: the steps of a ladder's rungs follow from their parameters: set steps instead",
+                    "budget=%g is impossible, because the steps of a ladder's rungs follow from their parameters: set "
+                    "steps instead",
                     s->budget);
     char where[512], *rest, *text = strdup(s->ladder_text);
     enum weft_status status = text ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a ladder");

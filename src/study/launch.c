@@ -2,11 +2,11 @@
  *
  * launch.c - runs a training run as a process: starts it, follows its progress and reads its result.
  *
- * Its output goes to output.txt and result.json in the run's folder, so that no pipe can block it and no output is
- * lost. It has its own process group, because a ^C on the terminal is meant for the study, which then asks its runs to
- * save. When this process ends for any reason, the kernel asks the run to save and end. A launcher, such as srun, is
- * started by the shell and becomes the process; it forwards SIGUSR1, whereas SIGTERM would end it before its run has
- * saved.
+ * The run's output goes to output.txt and result.json in its folder, so that no pipe can block the run and no output is
+ * lost. The run has its own process group, because a ^C on the terminal is meant for the study, which then asks its
+ * runs to save. When the study's process ends for any reason, the kernel asks the run to save and end. A launcher such
+ * as srun is started by a shell, which it replaces. It is stopped by SIGUSR1, which it forwards; SIGTERM would end it
+ * before its run has saved.
  */
 #define _GNU_SOURCE
 #include "base/fields.h"
@@ -53,7 +53,7 @@ struct child {
     pid_t parent;
 };
 
-/* Runs in the new process with signals blocked: the handlers of this program are not for the run. */
+/* Runs in the new process with signals blocked, because this program's handlers must not run there. */
 static void become(const struct child *c)
 {
     const int write = O_WRONLY | O_CREAT | O_TRUNC;
@@ -72,8 +72,8 @@ static void become(const struct child *c)
         execv(c->words[0], (char *const *)c->words);
 }
 
-/* Signals are blocked until exec: the handler of this program would catch one in the new process, and it would be
- * lost. */
+/* Blocks signals until exec. Otherwise this program's handler would catch a signal in the new process, and the signal
+ * would be lost. */
 static enum weft_status begin(const struct child *c, pid_t *pid)
 {
     sigset_t all, before;
@@ -110,7 +110,7 @@ enum weft_status weft_launch(const struct weft_launching *how, const char *folde
         words[n++] = script;
         words[n++] = "sh";
     }
-    words[n++] = how->launcher ? program : weft_program(); /* this program, even if its file was replaced */
+    words[n++] = how->launcher ? program : weft_program(); /* the running program, even if its file was replaced */
     words[n++] = "train";
     words[n++] = folder;
     words[n++] = "--resume";
@@ -129,7 +129,7 @@ void weft_launch_stop(const struct weft_launching *how, pid_t pid) { kill(pid, h
 
 /* ---- following */
 
-/* The last bytes of a file, starting with a whole line. */
+/* Returns the last bytes of a file, starting with a whole line. */
 static const char *read_end(const char *folder, const char *name, char *text, size_t size)
 {
     char path[4096];
@@ -162,7 +162,7 @@ void weft_launched_progress(const char *folder, int64_t *step, double *loss)
     }
 }
 
-/* Finds an error and the text after it; NULL if there is none. Notices are not errors. */
+/* Returns the last error and the text after it, or NULL if there is none. Notices are not errors. */
 static const char *last_error(const char *output)
 {
     const char *last = NULL;
@@ -174,7 +174,7 @@ static const char *last_error(const char *output)
     return last;
 }
 
-/* The last line, which may be from a launcher. */
+/* Returns the last nonempty line, which a launcher may have printed. */
 static const char *last_line(const char *output)
 {
     const char *last = output;

@@ -2,8 +2,8 @@
  *
  * ledger.c - reads and appends to runs.jsonl, which has a line per finished run.
  *
- * A line counts once it ends with a newline, and is synced to disk before the function returns. Several processes may
- * add lines at the same time: each locks the file while it writes.
+ * A line counts once it ends with a newline; the function that appends a line returns after syncing it to disk. Several
+ * processes may add lines at the same time: each locks the file while it writes.
  */
 #define _GNU_SOURCE
 #include "base/fields.h"
@@ -158,7 +158,7 @@ enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, 
 
 /* ---- adding */
 
-/* Refuses values that could not be read back. */
+/* Rejects values that could not be read back. */
 static enum weft_status print_run(const struct weft_finished *run, FILE *to)
 {
     for (int i = 0; i < FIELDS; i++) {

@@ -3,8 +3,8 @@
  * match.c - matches arms in size: finds the width at which an arm has as many parameters, or FLOPs, as the first.
  *
  * Both grow with the width, so bisection finds the smallest width that reaches the goal; that width or the next smaller
- * one is the nearest. Not every width is possible (it must be a multiple of the heads, and rotary embeddings need even
- * head widths): an impossible width is treated as the next possible one, which preserves the order.
+ * one is the nearest. Not every width is possible (it must be a multiple of the number of heads, and rotary embeddings
+ * need even head widths): an impossible width is treated as the next possible one, which preserves the order.
  */
 #include "study/study.h"
 
@@ -65,7 +65,7 @@ static enum weft_status size_of(const struct weft_study *s, const struct weft_sp
     return status;
 }
 
-/* Returns WEFT_INVALID if there is no model of this width. */
+/* Computes the arm's size at a width; returns WEFT_INVALID if there is no model of this width. */
 static enum weft_status size_at(const struct weft_study *s, const struct weft_arm *arm, int64_t width, double *size)
 {
     char setting[64];
@@ -78,7 +78,7 @@ static enum weft_status size_at(const struct weft_study *s, const struct weft_ar
     return status;
 }
 
-/* The size at the smallest possible width that is at least `width`. */
+/* Raises *width to the smallest possible width and computes the arm's size there. */
 static enum weft_status size_from(const struct weft_study *s, const struct weft_arm *arm, int64_t *width, double *size)
 {
     for (int tries = 0; tries < MOST_TRIES; tries++, ++*width) {
@@ -102,7 +102,7 @@ static enum weft_status bracket(const struct weft_study *s, const struct weft_ar
 {
     int64_t low = 0, high = 1;
     *below = (struct match){0, 0};
-    for (;; high *= 2) { /* low is below the goal */
+    for (;; high *= 2) { /* the size at `low` is below the goal */
         above->width = high;
         TRY(size_from(s, arm, &above->width, &above->size));
         if (above->size >= goal || high >= LARGEST)
@@ -144,7 +144,7 @@ static enum weft_status solve(const struct weft_study *s, const struct weft_arm 
 
 /* ---- the arms */
 
-/* A width that is found by matching cannot be set. */
+/* Checks that the arm does not set the width that matching determines. */
 static enum weft_status check_free(const struct weft_study *s, const struct weft_arm *arm)
 {
     const char *name = weft_match_by_names[s->match_by];
@@ -180,7 +180,7 @@ enum weft_status weft_study_match(struct weft_study *s)
         if (best.width)
             TRY(set_width(s, arm, best.width));
     }
-    weft_error_clear(); /* errors of impossible widths that were tried */
+    weft_error_clear(); /* errors from impossible widths that were tried */
     return WEFT_OK;
 }
 

@@ -108,7 +108,7 @@ double weft_arm_tokens(const struct weft_arm *arm)
     return (double)(r->steps * r->micro_batches * arm->spec.batch) * (double)r->task->length(r->task_options);
 }
 
-/* A repeat has the learning rate of the arm that it repeats. */
+/* Counts the arms that need screening; a repeat has the learning rate of the arm that it repeats. */
 static int count_screened(const struct weft_study *s)
 {
     int n = 0;

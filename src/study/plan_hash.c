@@ -98,7 +98,7 @@ static void print_difference(const char *where, const char *name, const json_t *
     snprintf(text, size, "%s%s is now %s, was %s", where, name, now, before);
 }
 
-/* Returns whether a member that counts differs, and describes the first that does. */
+/* Returns whether a member that is part of the hash differs, and describes the first difference. */
 static bool differ(const char *where, const json_t *a, const json_t *b, const char *const *without, char *text,
                    size_t size)
 {

@@ -9,10 +9,10 @@
 
 #include <jansson.h>
 
-/* Computes the hash of the content of a study.json, written by any release; any content is safe. */
+/* Computes the hash of the content of a study.json from any release; invalid content is harmless. */
 void weft_plan_hash(const json_t *study, char hash[65]);
-/* Writes the first value in which two such contents differ, if it is part of the hash: "seeds is now [1,2,3,4], was
- * [1,2,3]". */
+/* Describes the first value that is part of the hash and differs between two such contents: "seeds is now [1,2,3,4],
+ * was [1,2,3]". */
 void weft_plan_difference(const json_t *study, const json_t *other, char *text, size_t size);
 
 #endif

@@ -4,8 +4,8 @@
  *
  * A run is identified by arm, config, seed, program and, unless it is Weft's own, the matmul engine. The first file in
  * its folder is the record of its gates (gates.json), which names config, program and plan: a folder with a different
- * record, or none, belongs to a different study or build and is removed. After a kill at any moment a run is in the
- * ledger, or resumes from its checkpoint.
+ * record, or none, belongs to a different study or build and is removed. After a kill at any moment, a run is either in
+ * the ledger or resumes from its checkpoint.
  */
 #define _GNU_SOURCE
 #include "study/queue.h"
@@ -65,7 +65,7 @@ static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, con
     snprintf(f->isa, sizeof f->isa, "%s", weft_dnn_path());
     f->lr = job->run.lr;
     f->seed = job->run.seed;
-    /* A repeat uses a different number of threads, because its bits must not depend on it. */
+    /* A repeat uses a different number of threads, because the number must not affect its results. */
     job->threads = arm_of(q, job)->repeats < 0 || !q->threads ? q->threads : q->threads > 1 ? q->threads - 1 : 2;
     for (int64_t i = 0; i < count && job->state == WEFT_WAITING; i++)
         if (is_same(&list[i], f)) {
@@ -76,7 +76,8 @@ static enum weft_status init_job(struct weft_queue *q, struct weft_job *job, con
     return WEFT_OK;
 }
 
-/* Runs inherit the lock and keep it until they have saved and ended: after a kill, the next study waits for them. */
+/* Locks the folder. Runs inherit the lock and keep it until they have saved and ended, so after a kill, the next study
+ * waits for them. */
 static enum weft_status lock(struct weft_queue *q)
 {
     const struct timespec moment = {0, 100000000};
@@ -97,7 +98,8 @@ static enum weft_status lock(struct weft_queue *q)
 
 /* ---- the learning rates */
 
-/* The mean validation loss of an arm's screening runs with a learning rate; INFINITY until all of them are done. */
+/* Returns the mean validation loss of an arm's screening runs with a learning rate; INFINITY until all of them are
+ * done. */
 static double screened_loss(const struct weft_queue *q, int arm, double lr)
 {
     double sum = 0;
@@ -206,9 +208,9 @@ static enum weft_status prepare(const struct weft_queue *q, const struct weft_jo
     snprintf(record, sizeof record, "%s/gates.json", folder);
     snprintf(path, sizeof path, "%s/config.json", folder);
     if (weft_gate_record_load(record, job->finished.config_sha256, &same, &gates) != WEFT_OK)
-        weft_error_clear(); /* a record that cannot be read does not count */
+        weft_error_clear(); /* an unreadable record counts as missing */
     same = same && strcmp(gates.plan_sha256, q->plan_sha256) == 0;
-    if (!same) /* it belongs to a different study */
+    if (!same) /* the folder belongs to a different study */
         TRY(weft_folder_remove(folder));
     TRY(weft_folder_make(folder));
     gates = sum_gates(arm_of(q, job));
@@ -252,9 +254,9 @@ static enum weft_status start(struct weft_queue *q, struct weft_job *job)
     return WEFT_OK;
 }
 
-/* A launcher's run was lost, for example with its host, unless it ended with an error reported by Weft or was not
- * found. An error just after a loss counts as a loss: the lost run may still be running, or the disk may still hold its
- * lock. */
+/* Returns whether a launcher lost the run, for example because its host failed. Every failed run counts as lost, unless
+ * Weft printed an error or the command could not be run. An error just after a loss counts as another loss, because the
+ * lost run may still be running, or the disk may still hold its lock. */
 static bool is_lost(const struct weft_queue *q, const struct weft_job *job, const char *folder, int how)
 {
     enum { NOT_RUN = 126, NOT_FOUND };
@@ -267,10 +269,11 @@ static bool is_lost(const struct weft_queue *q, const struct weft_job *job, cons
     return (!error || again) && code != NOT_RUN && code != NOT_FOUND;
 }
 
-/* Restarts the run from its newest checkpoint after increasing pauses, unless all of them brought no progress. */
+/* Schedules a restart of the run from its newest checkpoint after a pause; returns false if the run made no progress
+ * after pauses of every length. */
 static bool try_again(struct weft_job *job)
 {
-    static const double pauses[] = {5, 25, 125}; /* seconds: network disks keep the locks of a lost host for 90 */
+    static const double pauses[] = {5, 25, 125}; /* in seconds; network disks keep the locks of a lost host for 90 s */
     enum { TIMES = sizeof pauses / sizeof *pauses };
     job->losses = job->step > job->lost_at ? 1 : job->losses + 1;
     job->lost_at = job->step;
@@ -293,10 +296,10 @@ static void fail(const struct weft_queue *q, struct weft_job *job, const char *f
     else if (WEXITSTATUS(how) == 0 && !q->launching.launcher)
         snprintf(text, size, "it ended without a score");
     else if (!weft_launched_output(folder, text, size) && !*text)
-        snprintf(text, size, "it ended with code %d and without output", WEXITSTATUS(how));
+        snprintf(text, size, "it exited with code %d and printed nothing", WEXITSTATUS(how));
 }
 
-/* Handles the end of a run. A stopped run, alone or with the study, waits for the next time. */
+/* Handles the end of a run. A run that was stopped, alone or with the study, waits until the study is continued. */
 static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int how)
 {
     char folder[4096];
@@ -322,15 +325,16 @@ static enum weft_status finish(struct weft_queue *q, struct weft_job *job, int h
     return WEFT_OK;
 }
 
-/* The exit status is unknown: a different process waited for it, or the kernel did because SIGCHLD is ignored. */
+/* Marks a run as failed because its exit status is unknown: a different process waited for it, or the kernel discarded
+ * the status because SIGCHLD is ignored. */
 static void give_up(struct weft_queue *q, struct weft_job *job)
 {
     job->state = WEFT_FAILED;
-    snprintf(job->message, sizeof job->message, "its process cannot be waited for: %s", strerror(errno));
+    snprintf(job->message, sizeof job->message, "the process cannot be waited for: %s", strerror(errno));
     report(q, job);
 }
 
-/* Like waitpid with WNOHANG. A simulated run ends when it starts. */
+/* Calls waitpid with WNOHANG. A simulated run ends as soon as it starts. */
 static pid_t wait_for(const struct weft_queue *q, const struct weft_job *job, int *how)
 {
     *how = job->how;
@@ -368,7 +372,7 @@ static void stop(const struct weft_queue *q)
             weft_launch_stop(&q->launching, q->job[i].pid);
 }
 
-/* The first job that becomes ready after a pause; `end` if there is none. */
+/* Returns the first waiting job that is ready at this moment; `end` if there is none. */
 static int64_t find_next(const struct weft_queue *q, int64_t first, int64_t end, double moment)
 {
     for (int64_t i = first; i < end; i++)
@@ -377,7 +381,7 @@ static int64_t find_next(const struct weft_queue *q, int64_t first, int64_t end,
     return end;
 }
 
-/* Runs the jobs from `first` to `end` - 1. After a failure of this process, no more are started. */
+/* Runs the jobs from `first` to `end` - 1. After an error in this process, no more jobs are started. */
 static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t end)
 {
     const struct timespec moment = {0, 50000000};
@@ -405,7 +409,7 @@ static enum weft_status run_jobs(struct weft_queue *q, int64_t first, int64_t en
     return status;
 }
 
-/* A screening run that fails, as it does when it diverges, rules out its learning rate. */
+/* A screening run that fails, for example because it diverges, rules out its learning rate. */
 enum weft_status weft_queue_run(struct weft_queue *q, int64_t seeds)
 {
     int64_t screening = weft_study_screening(q->study);
@@ -428,7 +432,7 @@ const struct weft_job *weft_queue_failure(const struct weft_queue *q)
 enum weft_status weft_queue_run_one(struct weft_queue *q, int64_t i)
 {
     if (i < 0 || i >= q->count)
-        return FAIL(WEFT_INVALID, "there is no run %lld: the study has %lld, numbered from 0", (long long)i,
+        return FAIL(WEFT_INVALID, "there is no run %lld: the study has %lld runs, numbered from 0", (long long)i,
                     (long long)q->count);
     if (isnan(q->job[i].run.lr))
         return FAIL(WEFT_INVALID,

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- JSON; if memory runs out a value is NULL, which jansson does not pack */
+/* ---- JSON; if memory runs out, a value is NULL, and packing it fails */
 
 static json_t *pack_gates(const struct weft_arm *arm)
 {
@@ -49,7 +49,7 @@ static json_t *pack_arm(const struct weft_study *s, const struct weft_arm *arm)
                      "gate_sizes", arm->gate_sizes, "gates", pack_gates(arm), "config", pack_config(arm));
 }
 
-/* Describes the processor, its cores and the instruction set, which report/read/recount.c parses. */
+/* Describes the processor, its cores and the instruction set, as a string that report/read/recount.c parses. */
 static void describe_machine(char text[256])
 {
     char line[256], model[160] = "unknown processor";
@@ -106,7 +106,7 @@ enum weft_status weft_study_plan_hash(const struct weft_study *s, char hash[65])
     return WEFT_OK;
 }
 
-/* ---- what was seen before */
+/* ---- earlier results */
 
 static enum weft_status load(const char *folder, char path[4096], json_t **study)
 {
@@ -172,7 +172,7 @@ static enum weft_status check_parent(const struct weft_study *s)
     json_decref(study);
     if (overlap)
         return FAIL(WEFT_INVALID,
-                    "the results of %s are known, so its seeds cannot judge changes made since: start after them, with "
+                    "the results of %s are known, so its seeds cannot judge changes made since: use later seeds, with "
                     "--set seed=%lld",
                     s->parent, (long long)most + 1);
     return WEFT_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * simulated.c - reads and writes simulated.json, the record in a study's folder of the simulated studies that the
- * program ran before training (room `simulate`). It is valid for the program that it names.
+ * program ran before training (room `simulate`). The record is valid only for the program that it names.
  */
 #include "base/json.h"
 #include "ckpt/ckpt.h"

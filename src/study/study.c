@@ -26,7 +26,7 @@ static const struct weft_opt options[] = {
      .help = "number of seeds that choose every arm's learning rate among lrs; different seeds judge it"},
     {"seeds", WEFT_OPT_INT, AT(seeds), "3", 1, WEFT_MAX_SEEDS, .help = "number of seeds per arm"},
     {"looks", WEFT_OPT_TEXT, AT(looks_text), "",
-     .help = "numbers of seeds after which to look and, if every arm is decided, stop; instead of seeds, default: "
+     .help = "numbers of seeds after which to look and, if every arm is decided, stop; replaces seeds; default means "
              "3,5,8,12,20"},
     {"parent", WEFT_OPT_TEXT, AT(parent), "",
      .help = "folder of the study whose results led to this one, which must use different seeds"},
@@ -44,7 +44,7 @@ static const struct weft_opt options[] = {
     {"match_by", WEFT_OPT_CHOICE, AT(match_by), "ffn_width", .choices = weft_match_by_names, .needs = "match!=none",
      .help = "width that is changed to match"},
     {"repeat_seeds", WEFT_OPT_CHOICE, AT(repeat_seeds), "same", .choices = repeats,
-     .help = "seeds of arms that repeat an arm: the same, which must give the same bits, or others, which measure the "
+     .help = "seeds of arms that repeat an arm: same, to check for bit-identical results, or other, to measure the "
              "noise"},
 };
 const struct weft_owner weft_study_owner = WEFT_OWNER("study", options);
@@ -71,7 +71,7 @@ static int find_owners(const struct weft_owner *owners[WEFT_MAX_OWNERS])
     return n;
 }
 
-/* Keeps the text for the copy in the study's folder: the file may be replaced while the gates run. */
+/* Keeps the text for the copy in the study's folder, because the file may be replaced while the gates run. */
 static enum weft_status keep_text(struct weft_study *s, const char *path)
 {
     char *bytes = NULL;
@@ -94,7 +94,7 @@ static enum weft_status load(struct weft_study *s, const char *path, const struc
     return WEFT_OK;
 }
 
-/* Replaces the data of all arms by the stand-in. */
+/* Returns whether a setting names data, which a stand-in replaces. */
 static bool is_data(const struct weft_setting *setting)
 {
     return strcmp(setting->name, "data") == 0 && *setting->value;
@@ -139,7 +139,7 @@ static enum weft_status check_needs(const struct weft_study *s)
     return WEFT_OK;
 }
 
-/* Set to a value other than the default: a .config has every option. */
+/* Returns whether an option is set to a value other than its default; a .config sets every option. */
 static bool is_set(const struct weft_study *s, const char *name)
 {
     bool set = false;
@@ -177,7 +177,7 @@ static enum weft_status read_rates(struct weft_study *s)
     return WEFT_OK;
 }
 
-/* Parses the looks of the plan. The last is after all seeds. */
+/* Parses the looks of the plan. The last look is after all seeds. */
 static enum weft_status read_looks(struct weft_study *s)
 {
     static const struct weft_opt look = {"looks", WEFT_OPT_INT, .min = WEFT_LEAST_SEEDS, .max = WEFT_MAX_SEEDS};
@@ -192,7 +192,7 @@ static enum weft_status read_looks(struct weft_study *s)
             return FAIL(WEFT_INVALID, "%smore than %d looks", where, WEFT_MAX_LOOKS);
         TRY(weft_opt_read(&look, &setting, &s->look[s->look_count]));
         if (s->look_count && s->look[s->look_count] <= s->look[s->look_count - 1])
-            return FAIL(WEFT_INVALID, "%sa look after %s seeds must come before one after %lld", where, one,
+            return FAIL(WEFT_INVALID, "%slooks must be ascending, but %s follows %lld", where, one,
                         (long long)s->look[s->look_count - 1]);
         s->look_count++;
     }
@@ -207,7 +207,8 @@ static enum weft_status read_looks(struct weft_study *s)
     return WEFT_OK;
 }
 
-/* Sets the study's own name, or the config file's without folder and ending. It is also the name of a folder. */
+/* Sets the study's name, by default the config file's name without folder and extension. The name must also be a valid
+ * folder name. */
 static enum weft_status choose_name(struct weft_study *s)
 {
     const char *base = strrchr(s->path, '/');
@@ -298,7 +299,7 @@ static enum weft_status compare(const struct weft_study *s, struct weft_settings
             if (strcmp(kept->setting[k].name, asked->name) == 0)
                 got = kept->setting[k].value;
         if (!got || !weft_settings_same(kept, asked->name, asked->value, got))
-            return FAIL(WEFT_INVALID, "%sKconfig made %s=%s of %s=%s: write the value in quotes",
+            return FAIL(WEFT_INVALID, "%sKconfig produced %s=%s from %s=%s: write the value in quotes",
                         weft_setting_where(asked, where, sizeof where), asked->name, got ? got : "nothing", asked->name,
                         asked->value);
     }

@@ -3,7 +3,7 @@
  * study.h - studies: arms x learning rates x seeds, each run in its own process.
  *
  * A study is read from a config in Kconfig's format (study.c), planned (plan.c: matching widths, cost and gates of
- * every arm; estimate.c: time and memory; budget.c: steps that fit into a time) and run into a folder (queue.c,
+ * every arm; estimate.c: time and memory; budget.c: steps that fit into a time limit) and run into a folder (queue.c,
  * ledger.c). Room `report` makes reports from the folder alone.
  *
  * The folder:
@@ -46,18 +46,18 @@ struct weft_arm {
     struct weft_arm_gate {
         const char *gate;
         int checks, failed;
-        char message[200]; /* the first failure */
+        char message[200]; /* message of the first failure */
     } gate[WEFT_GATE_COUNT];
     int gate_count;
     char gate_sizes[160]; /* see weft_gates.sizes */
-    double step_seconds;  /* estimates per step and per run */
+    double step_seconds;  /* estimated seconds per step; `seconds`: per run */
     double seconds;
-    double lr; /* chosen from several by screening (queue.c); NAN: not yet chosen */
+    double lr; /* learning rate chosen by screening (queue.c); NAN: not yet chosen */
 };
 
 struct weft_study {
-    const char *name; /* default: the config file's name without folder and ending */
-    const char *path; /* of the config file */
+    const char *name; /* default: the config file's name without folder and extension */
+    const char *path; /* path of the config file */
     const char *text; /* content of the config file */
     /* Its own options, see the table in study.c: */
     const char *preset;
@@ -70,7 +70,7 @@ struct weft_study {
     const char *stand_in;    /* data that replaces the config's in all arms; "": none */
     int64_t seeds, slots;    /* slots: number of concurrent runs; 0: one per core */
     int64_t screen_seeds;    /* number of seeds that choose the learning rate */
-    double budget;           /* in minutes for all runs together; 0: no limit */
+    double budget;           /* time limit for all runs together, in minutes; 0: no limit */
     int match, match_by, repeat_seeds;
     struct weft_settings settings; /* settings of the config, then of the command line */
     /* Derived from them: */
@@ -81,7 +81,7 @@ struct weft_study {
     bool planned;
     int64_t whole_steps;   /* steps of the config before a budget fixed the number; 0: no budget */
     char whole_sha256[65]; /* hash of the plan with whole_steps */
-    int look_count;        /* at least one: the last is after all seeds */
+    int look_count;        /* number of looks, at least one; the last is after all seeds */
     int64_t look[WEFT_MAX_LOOKS];
     struct weft_arena arena;
 };
@@ -90,8 +90,8 @@ struct weft_study {
 
 extern const struct weft_owner weft_study_owner; /* owner of a study's options */
 /* Reads the config `path`; the settings `over` (--set), which may be NULL, override it; both must outlive the study.
- * All arms are resolved and checked; a setting that no arm uses is an error with its line. Release also after a
- * failure. */
+ * All arms are resolved and checked; a setting that no arm uses is an error that names its line. Release the study even
+ * after a failure. */
 enum weft_status weft_study_init(struct weft_study *s, const char *path, const struct weft_settings *over);
 void weft_study_release(struct weft_study *s);
 /* Returns whether a string can be the name of an arm: at most 63 letters, digits, - and _. */
@@ -106,10 +106,10 @@ enum weft_status weft_study_kept(const struct weft_study *s, const char *path);
 /* Finds matching widths and computes the cost of every arm, once. */
 enum weft_status weft_study_plan(struct weft_study *s);
 typedef void weft_plan_fn(void *context, const struct weft_study *s, int arm);
-/* Runs the gates of every arm, on a small copy and, if asked, on the model itself. A failed gate is not a failure of
- * this function. `report` is called before each arm. */
+/* Runs the gates of every arm, on a small copy and, if asked, on the model itself. A failed gate does not make this
+ * function fail. `report` is called before each arm. */
 enum weft_status weft_study_gates(struct weft_study *s, bool itself, weft_plan_fn *report, void *context);
-/* Runs the gates of one arm, of which only spec and recipe are needed. */
+/* Runs the gates of one arm, in which only spec and recipe must be set. */
 enum weft_status weft_arm_gates(struct weft_arm *arm, bool itself);
 /* Computes the cost of training a model on one thread: some buffers grow with the number of threads, and a plan must
  * not depend on the machine. */
@@ -125,7 +125,7 @@ enum weft_status weft_study_match(struct weft_study *s);
 /* Returns the remaining relative difference from the first arm: 0.01 is 1 %. */
 double weft_study_mismatch(const struct weft_study *s, const struct weft_arm *arm);
 
-/* An arm with additional settings, a NULL-terminated list of "name=value", resolved again. Release also after a
+/* An arm resolved again with additional settings, a NULL-terminated list of "name=value". Release it even after a
  * failure. */
 struct weft_arm_twin {
     struct weft_settings settings;
@@ -134,15 +134,15 @@ struct weft_arm_twin {
 };
 enum weft_status weft_arm_vary(struct weft_arm_twin *twin, const struct weft_arm *arm, const char *const *more);
 void weft_arm_twin_release(struct weft_arm_twin *twin);
-/* Adds such settings to the arm itself. */
+/* Adds settings in the same form to the arm itself. */
 enum weft_status weft_arm_set(struct weft_arm *arm, const char *const *more);
 
 /* Compares the first samples that each arm's runs would read with the samples of the first arm's runs with the same
- * seed (first_samples.c). Returns WEFT_CHECK if they differ; the message names both arms. Sends a notice for each arm
+ * seed (first_samples.c). Returns WEFT_CHECK if they differ; the message names both arms. Issues a notice for each arm
  * that starts with the same samples but reads a different number of them, so that its runs are not pairs. */
 struct weft_first_samples {
     int64_t training, held_out; /* number of samples compared per run; held_out: validation and test together */
-    int64_t seeds;              /* number of compared seeds, the first of the plan */
+    int64_t seeds;              /* number of compared seeds, from the first of the plan */
     char sha256[65];            /* hash of the samples of the first seed */
 };
 enum weft_status weft_study_first_samples(const struct weft_study *s, struct weft_first_samples *found);
@@ -151,8 +151,8 @@ bool weft_study_is_paired(const struct weft_study *s, int arm);
 /* Returns the number of samples that a run of the arm is trained on. */
 int64_t weft_arm_samples(const struct weft_arm *arm);
 
-/* Returns WEFT_CHECK if the report of this plan could have no verdict; the message names the reason and what to change
- * (verdict_possible.c). */
+/* Returns WEFT_CHECK if the report of this plan cannot contain a verdict; the message names the reason and what to
+ * change (verdict_possible.c). */
 enum weft_status weft_study_verdict_possible(const struct weft_study *s);
 
 /* The record of simulated studies in a study's folder (simulated.c). */
@@ -164,15 +164,16 @@ struct weft_simulated {
 enum weft_status weft_simulated_load(const char *folder, struct weft_simulated *s);
 enum weft_status weft_simulated_save(const char *folder, const struct weft_simulated *s);
 
-/* Refuses a folder with finished runs of a different plan, and a parent with the same seeds: choices based on results
+/* Rejects a folder with finished runs of a different plan, and a parent with the same seeds: choices based on results
  * must not be judged on the same runs. */
 enum weft_status weft_study_fits(const struct weft_study *s, const char *folder);
 /* Writes the path of the config's copy in the study's folder: NAME.config, which gives the study the same name. */
 enum weft_status weft_study_copy_path(const char *name, const char *folder, char path[4096]);
-/* Creates the folder and writes study.json and the copy of the config into it, each whole or not at all, if the study
- * fits there. `command` has the arguments, up to a NULL, of the command that runs the study again. */
+/* Checks that the study fits the folder (weft_study_fits), creates the folder, and writes study.json and the copy of
+ * the config, each atomically. `command` is the NULL-terminated list of arguments of the command that runs the study
+ * again. */
 enum weft_status weft_study_save(const struct weft_study *s, const char *folder, const char *const *command);
-/* Writes a script for sbatch: an array job in which every task runs one run with the same command (slurm.c). */
+/* Writes a script for sbatch: an array job in which every task executes one run with the same command (slurm.c). */
 enum weft_status weft_study_slurm(const struct weft_study *s, const char *path, const char *const *command,
                                   int threads);
 /* Computes the hash of everything that a plan fixes: arms with their settings, learning rates, seeds, looks, data,
@@ -183,12 +184,12 @@ void weft_shell_words(const char *const *words, FILE *to);
 /* Prints a table of the arms and their costs. */
 void weft_study_print(const struct weft_study *s, FILE *to);
 
-/* Whether the study can run here, and its time (estimate.c). */
+/* An estimate of whether the study can run here, and of its duration (estimate.c). */
 struct weft_estimate {
     int slots, threads; /* number of concurrent runs, and of threads per run */
     double seconds;     /* time of all runs */
-    bool timed;         /* from timed steps of every arm; otherwise from FLOPs and half of the engine's speed */
-    bool no_data;       /* the obstacle is the task's data */
+    bool timed;         /* estimated from timed steps of every arm; otherwise from FLOPs and half the engine's speed */
+    bool no_data;       /* whether the obstacle is the task's data */
     char obstacle[512]; /* reason why it cannot run here, such as memory or data; "": none */
 };
 /* elsewhere: the study runs on different hosts, which are assumed to be like this one. */
@@ -196,28 +197,30 @@ enum weft_status weft_study_estimate(struct weft_study *s, bool elsewhere, struc
 /* Returns the estimated seconds for a different number of steps, the same for all arms. */
 double weft_study_seconds(const struct weft_study *s, const struct weft_estimate *e, int64_t steps);
 
-/* With a budget, sets for all arms the largest number of steps whose estimate is within it, at most the config's;
- * the warm-up takes the same fraction of them (budget.c). If the folder already has the plan, its number is used;
- * without an estimate (NULL) it must have one. The estimate is then for the fixed steps. */
+/* With a budget, sets for all arms the largest number of steps whose estimated time is within the budget, at most the
+ * config's number; the warm-up keeps its fraction of the steps (budget.c). If the folder already has the plan, the
+ * plan's number is used; without an estimate (NULL), the folder must have a plan. Updates the estimate to the fixed
+ * number of steps. */
 enum weft_status weft_study_fix_steps(struct weft_study *s, const char *folder, struct weft_estimate *e);
 
-/* A run of the study by its number, from 0 to weft_study_runs() - 1: first the runs that choose learning rates, if
- * there are several (screening), then the judged runs: all arms of the first seed, then of the next. */
+/* A run of the study. Runs are numbered from 0 to weft_study_runs() - 1: first the screening runs, which choose among
+ * learning rates if there are several, then the judged runs, with all arms of the first seed before those of the next.
+ */
 struct weft_study_run {
     int arm;
     double lr;
     int64_t seed;
-    char folder[256]; /* within the study's folder */
+    char folder[256]; /* path within the study's folder */
 };
 int64_t weft_study_runs(const struct weft_study *s);
 double weft_arm_tokens(const struct weft_arm *arm);       /* number of tokens per run */
 int64_t weft_study_screening(const struct weft_study *s); /* number of screening runs */
 struct weft_study_run weft_study_run_at(const struct weft_study *s, int64_t i);
-/* Resolves the run's model and recipe: its arm's, with its seed and, once chosen, its learning rate. Release also
+/* Resolves the run's model and recipe from its arm, its seed and, once chosen, its learning rate. Release them even
  * after a failure. */
 enum weft_status weft_study_run_vary(const struct weft_study *s, const struct weft_study_run *run,
                                      struct weft_arm_twin *twin);
-/* Creates the text of its config.json, which the caller frees, and the SHA-256 of the text. */
+/* Creates the text of the run's config.json, which the caller frees, and the SHA-256 of the text. */
 enum weft_status weft_study_run_config(const struct weft_study *s, const struct weft_study_run *run, char **text,
                                        char hash[65]);
 
@@ -230,18 +233,18 @@ struct weft_finished {
     int64_t seed;
     char config_sha256[65], program_sha256[65], weights_sha256[65];
     char stream_sha256[65]; /* hash of all samples read, see weft_learner; "": not recorded */
-    char chain[65];         /* end of its log's chain; "": not recorded */
+    char chain[65];         /* last hash in its log's chain; "": not recorded */
     char isa[64];           /* instruction set */
     int64_t steps, params;
     int threads;
     double train_loss, val_loss, val_accuracy, test_loss, test_accuracy;
     double tokens_per_s, seconds;
-    /* Not in the ledger: set by reports, which read the run's files: */
+    /* Not in the ledger; reports set these from the run's files: */
     const char *folder;
     double fall; /* decrease of the training loss between the last two tenths of its steps; NAN: unknown */
 };
 
-/* Reads all lines into the arena; a last line without a newline does not count. */
+/* Reads all lines into the arena; a last line without a newline is ignored. */
 enum weft_status weft_ledger_read(const char *folder, struct weft_arena *arena, struct weft_finished **list,
                                   int64_t *count);
 /* Appends a line and syncs it to disk; an incomplete line before it is removed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * verdict_possible.c - rejects plans whose reports cannot have a verdict, regardless of the results.
+ * verdict_possible.c - rejects plans whose reports cannot contain a verdict, whatever the results.
  */
 #include "stats/stats.h"
 #include "study/study.h"
@@ -21,7 +21,7 @@ static enum weft_status check_arm(const struct weft_study *s, int i)
     if (!weft_study_is_paired(s, i) || own == wanted)
         return WEFT_OK;
     return FAIL(WEFT_CHECK,
-                "this plan can give no verdict on arm %s: it is trained on %lld samples, not on %lld as %s is "
+                "this plan can give no verdict on arm %s: it is trained on %lld samples instead of %lld like %s "
                 "(steps=%lld x batch=%lld x micro_batches=%lld, not %lld x %lld x %lld), so their runs are not pairs. "
                 "Set the same product for both",
                 arm->name, (long long)own, (long long)wanted, first->name, (long long)arm->recipe.steps,

@@ -70,8 +70,8 @@ float weft_f32_from_bf16(uint16_t x)
     return f;
 }
 
-/* Magnitudes below the smallest normal half, 2^-14, become multiples of 2^-24: adding 0.5, whose last bit is 2^-24,
- * rounds them. Above, a carry out of the mantissa goes into the exponent. */
+/* Magnitudes below the smallest normal half, 2^-14, become multiples of 2^-24; adding 0.5, whose last bit is 2^-24,
+ * rounds them. For larger magnitudes, a carry out of the mantissa correctly increments the exponent. */
 uint16_t weft_f16_from_f32(float x)
 {
     uint32_t u, sign, round;

@@ -6,7 +6,8 @@
  *  - No input is trusted: texts and files may contain any bytes. Errors name the file and the position.
  *  - Encoding is lossless: decode(encode(bytes)) = bytes for every byte string, except that the character tokenizer
  *    rejects characters outside its vocabulary, and a tokenizer.json may normalize a text or drop parts of it.
- *  - Preparing and reading take constant memory. Finding a token or a window takes O(1).
+ *  - Preparing and reading take constant memory. A window is located in O(1), and its tokens by a binary search over
+ *    the files.
  */
 #ifndef WEFT_TEXT_H
 #define WEFT_TEXT_H
@@ -18,7 +19,7 @@
 
 /* ---- tokenizers (tokenizer.c, bpe.c, ...) */
 
-/* The functions for programs are in weft.h: load, bytes, save, free, vocab, end, encode, decode. */
+/* The public functions are in weft.h: load, bytes, save, free, vocab, end, encode, decode. */
 
 /* Creates a "char" tokenizer: one token per character (Unicode code point) of the text, in code point order. Encoding
  * any other character is an error. */
@@ -38,7 +39,7 @@ bool weft_tokenizer_plain(const struct weft_tokenizer *t);
 struct json_t;
 enum weft_status weft_tokenizer_root(const struct weft_tokenizer *t, struct json_t **root);
 enum weft_status weft_tokenizer_parse(struct weft_tokenizer **t, const char *name, const char *json, size_t bytes);
-/* Adds kind, vocab, merges, specials, end, longest_bytes and begin. */
+/* Adds the entries kind, vocab, merges, specials, end, longest_bytes and begin. */
 struct weft_result;
 void weft_tokenizer_info(const struct weft_tokenizer *t, struct weft_result *r);
 
@@ -50,12 +51,12 @@ struct weft_ids {
 };
 /* Reserves capacity for `more` tokens. */
 enum weft_status weft_ids_reserve(struct weft_ids *ids, size_t more);
-/* Appends the tokens of a text. If it continues a text that was encoded before (not `begins`), it does not get the
- * prefix that some tokenizers add to a text. */
+/* Appends the tokens of a text. A text that continues one encoded earlier (not `begins`) does not get the prefix that
+ * some tokenizers add to a text. */
 enum weft_status weft_encode(const struct weft_tokenizer *t, const char *text, size_t bytes, bool specials, bool begins,
                              struct weft_ids *ids);
-/* Writes the text of tokens. If it continues a text (not `begins`), it keeps the leading space that some tokenizers
- * drop. */
+/* Writes the text of the tokens. If they continue a text (not `begins`), the text keeps the leading space that some
+ * tokenizers drop. */
 enum weft_status weft_decode(const struct weft_tokenizer *t, const int32_t *tokens, size_t count, bool begins,
                              char *text, size_t room, size_t *bytes);
 
@@ -79,8 +80,8 @@ int64_t weft_shards_bytes(const struct weft_shards *s);         /* bytes of text
 const char *weft_shards_tokenizer(const struct weft_shards *s); /* SHA-256 of tokenizer.json; "" if unknown */
 int32_t weft_shards_end(const struct weft_shards *s);           /* last token of every document; -1 if unknown */
 int32_t weft_shards_max_token(const struct weft_shards *s);     /* a model's vocabulary must be larger */
-/* Builds the missing hash trees (tree.h). The content of the files then has a hash, over the number of tokens and the
- * tree root of every file. Blocks of a file with a tree are checked when they are read. */
+/* Builds the missing hash trees (tree.h). The content of the files then has a hash, computed from the number of tokens
+ * and the tree root of every file. Blocks of a file with a tree are checked when they are read. */
 struct weft_sha256;
 enum weft_status weft_shards_index(struct weft_shards *s, weft_tree_fn *progress, void *context);
 void weft_shards_root(const struct weft_shards *s, struct weft_sha256 *sha);
@@ -95,14 +96,14 @@ enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, in
  * documents. */
 int64_t weft_shards_windows(const struct weft_shards *s, int64_t length);
 /* Finds the documents of distinct windows (boundaries.c). The document of a window is the one of its second token, the
- * first one predicted. Documents are numbered from 0 in stream order, leaving out documents that are in no window.
- * *documents is 0 if the end-of-document token is unknown. */
+ * first one predicted. Documents that contain windows are numbered from 0 in stream order. *documents is 0 if the
+ * end-of-document token is unknown. */
 enum weft_status weft_shards_locate(const struct weft_shards *s, int64_t length, const int64_t *window, int64_t windows,
                                     int64_t *document, int64_t *documents);
 
 /* ---- order (order.c): a keyed permutation of 0..n-1 for n <= 2^62, any element in O(1), without an array */
 uint64_t weft_order(uint64_t n, uint64_t key, uint64_t i);
-/* The inverse: returns the index of an element. */
+/* Returns the index of an element, as the inverse of the permutation. */
 uint64_t weft_order_place(uint64_t n, uint64_t key, uint64_t element);
 /* Returns the window that training sample `index` reads. Each epoch (index / n) has its own permutation. */
 uint64_t weft_order_sample(uint64_t n, uint64_t seed, uint64_t index);
@@ -126,8 +127,8 @@ enum weft_status weft_read_head(const char *path, char *head, size_t room, size_
  *  - JSONL: each line is a document. The hash of its text alone decides its split.
  *  - Plain text: each input is a document; the last `val_share` of its tokens is for validation.
  *
- * The end-of-text token, if the tokenizer has one, separates documents. They begin with the token that its template
- * puts there, if any. Special tokens inside texts are treated as ordinary text. */
+ * The end-of-text token, if the tokenizer has one, separates documents. Each document begins with the token that the
+ * tokenizer's template adds there, if any. Special tokens inside texts are treated as ordinary text. */
 struct weft_split {
     int64_t documents, tokens, bytes, files; /* a document split between train and val counts in both */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * account.c - predicts the weights by part, FLOPs, memory and cache of a model from plans without memory, so the model
- * may be larger than the machine.
+ * account.c - predicts a model's weights by part, FLOPs, memory and cache from graphs that are planned but not
+ * allocated, so the model may be larger than the machine's memory.
  */
 #include "train/account.h"
 #include "nn/part.h"
@@ -96,14 +96,15 @@ static enum weft_status count_prefill(const struct weft_nn *m, int64_t length, s
 }
 
 /* Returns whether a weight is multiplied once per decoded token: true for matrices that decoding uses, and for a tied
- * table. */
+ * embedding table. */
 static bool is_multiplied(const struct plan *p, const struct weft_nn *m, int i)
 {
     const struct weft_param *w = &m->params.list[i];
     return p->net.weights[i] && (w->tied || (w->role != WEFT_TABLE && w->role != WEFT_VECTOR));
 }
 
-/* Counts the weights and FLOPs of the model without the pruned units, and the single weights that are also 0. */
+/* Counts the weights and FLOPs of the model without the pruned units, and the single weights pruned from the rest.
+ */
 static void count_pruned(const struct plan *p, const struct weft_nn *m, const struct weft_nn *cut,
                          const struct weft_recipe *r, struct weft_account *a)
 {
@@ -122,7 +123,7 @@ static void count_pruned(const struct plan *p, const struct weft_nn *m, const st
     }
 }
 
-/* Plans decoding the last token of a sequence of this length, with the others cached. */
+/* Plans decoding the last token of a sequence of this length, with the other tokens cached. */
 static enum weft_status plan_decode(struct plan *p, const struct weft_nn *m, int64_t length, double *flops,
                                     double groups[WEFT_GROUPS])
 {
@@ -203,15 +204,15 @@ enum weft_status weft_account_flops(const struct weft_nn *m, double *flops)
     return WEFT_OK;
 }
 
-/* (ffn + s attn) : (attn - s attn) = WEFT_FFN_RULE : 1 */
+/* Solves (ffn + s attn) : (attn - s attn) = WEFT_FFN_RULE : 1 for s. */
 double weft_account_shift(double attn, double ffn)
 {
     return (WEFT_FFN_RULE * attn - ffn) / ((WEFT_FFN_RULE + 1) * attn);
 }
 
-/* ---- whether it fits */
+/* ---- whether training fits into memory */
 
-/* Raises the count to the size of a graph that training builds in addition to its own and frees again. */
+/* Raises *bytes to the size of a graph that training builds temporarily, in addition to its own. */
 static enum weft_status count_beside(const struct weft_nn *m, enum weft_use use, int64_t length, int64_t *bytes)
 {
     struct plan p = {0};
@@ -257,7 +258,7 @@ static enum weft_status count_need(const struct weft_nn *m, const struct weft_re
 
 static double gib(int64_t bytes) { return (double)bytes / (1 << 30); }
 
-/* Suggests only changes that help: if the state alone is too large, nothing that makes a step smaller does. */
+/* Suggests only changes that help: if the state alone is too large, a smaller step does not. */
 static void advise(const struct need *n, int64_t batch, int64_t available, char *text, size_t size)
 {
     bool smaller_step = n->state <= available;
@@ -282,8 +283,9 @@ enum weft_status weft_account_fit(const struct weft_nn *m, const struct weft_rec
     if (all <= available)
         return WEFT_OK;
     advise(&n, m->spec->batch, available, advice, sizeof advice);
-    return FAIL(WEFT_NOMEM,
-                "training would take %.2f GiB and %.2f GiB are free: %.2f for weights, gradients and moments, %.2f for "
-                "a step, %.2f for the evaluation. Try %s",
-                gib(all), gib(available), gib(n.state), gib(n.step), gib(n.eval), advice);
+    return FAIL(
+        WEFT_NOMEM,
+        "training would take %.2f GiB, but only %.2f GiB is free: %.2f for weights, gradients and moments, %.2f for "
+        "a step, %.2f for evaluation. Try %s",
+        gib(all), gib(available), gib(n.state), gib(n.step), gib(n.eval), advice);
 }

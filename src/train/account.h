@@ -12,7 +12,7 @@ struct weft_account {
     int64_t mechanism_params[WEFT_MAX_PARTS];        /* by mechanism, in the spec's order */
     int64_t other_params;                            /* embedding, norms */
     double flops_train, flops_prefill, flops_decode; /* per token; the last two at the given length */
-    /* The same by group of nodes; their sums are equal up to rounding. */
+    /* The same FLOPs by group of nodes; the groups add up to the totals, except for rounding. */
     double train_groups[WEFT_GROUPS], prefill_groups[WEFT_GROUPS], decode_groups[WEFT_GROUPS];
     int64_t state_bytes;      /* weights, gradient sums, moments */
     int64_t activation_bytes; /* the buffer of a training step */
@@ -20,22 +20,24 @@ struct weft_account {
     double recompute_flops_ratio;
     int64_t cache_bytes;       /* per token, all layers */
     double cache_bytes_layer;  /* per token and layer */
-    double cache_ratio_to_mha; /* relative to multi-head attention: as many key and value heads as query heads */
+    double cache_ratio_to_mha; /* relative to multi-head attention, with a key and value head per query head */
     int64_t window_bytes, sequence_bytes; /* additional bytes per sequence of any length, all layers */
-    /* For training that prunes. If it prunes both units and single weights, lower bounds, because it is unknown which
-     * single weights belong to units that are pruned later. */
+    /* Results of pruning during training. They are lower bounds if both units and single weights are pruned, because it
+     * is unknown which single weights belong to units that are pruned later. */
     int64_t pruned;     /* number of pruned weights at the end of training */
     int64_t cut_params; /* parameters of the model without the pruned units */
-    /* All weights in f32; the remaining weights, with one bit each for masks of single ones. */
+    /* Bytes of all weights in f32; bytes of the remaining weights, with a mask of one bit per weight in matrices from
+     * which single weights are pruned. */
     int64_t weight_bytes, kept_bytes;
-    double flops_cut, flops_pruned; /* per decoded token, without the pruned units; without zero weights */
+    double flops_cut, flops_pruned; /* per decoded token, without the pruned units; also without other zero weights */
 };
 /* Fills in the account. Without a recipe, the state is for one micro-batch per step. */
 enum weft_status weft_account(const struct weft_nn *model, const struct weft_recipe *recipe, int64_t length,
                               struct weft_account *account);
 
-/* Returns the fraction of attention's weights or FLOPs that would have to move to the feed-forward to reach the ratio
- * of 1 to WEFT_FFN_RULE that inference scaling laws recommend; negative if the feed-forward already has more. */
+/* Returns the fraction of attention's weights or FLOPs that would have to move to the feed-forward part to reach the
+ * ratio of 1 to WEFT_FFN_RULE that inference scaling laws recommend; negative if the feed-forward part already has
+ * more. */
 #define WEFT_FFN_RULE 2.5
 double weft_account_shift(double attn, double ffn);
 

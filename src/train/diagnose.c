@@ -2,7 +2,8 @@
  *
  * diagnose.c - collects the metrics that a model's parts report, on samples that training never sees.
  *
- * It builds its own graph when needed and frees it again, so the bits and the memory of training stay the same.
+ * A diagnosis builds its own graph and frees it again, so it affects neither the results nor the memory use of
+ * training.
  */
 #include "train/learner.h"
 
@@ -16,7 +17,7 @@ static double mean(const struct weft_tensor *x)
     return sum / (double)weft_max(1, weft_tensor_count(x));
 }
 
-/* Returns the metric of a name, creating it for its first layer. */
+/* Returns the metric with this name, creating it at its first layer. */
 static struct weft_metric *metric(struct weft_learner *t, const char *name)
 {
     struct weft_diagnosis *d = &t->diagnosis;

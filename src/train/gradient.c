@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * gradient.c - computes the gradient of a step: reads samples, runs every micro-batch, and sums up in one fixed order.
+ * gradient.c - computes the gradient of a step: reads samples, runs every micro-batch, and sums the gradients in a
+ * fixed order.
  *
  * Micro-batches of a group add to the same sum one after another, inside the kernels. The groups' sums are added along
- * one binary tree (tree.h). Because groups arrive in order, one open sum per level is enough. A rank has some of the
- * groups; sums that it cannot join by itself go to the owners of the weights, who continue the same tree (ranks.c).
+ * one binary tree (tree.h). Because groups arrive in order, one open sum per level is enough. Each rank computes some
+ * of the groups; it sends the sums that it cannot join by itself to the owners of the weights, which continue the same
+ * tree (ranks.c).
  *
  * The loss is a mean over the scored tokens of all micro-batches, whose number must be known before the first backward
  * pass. Samples are functions of their index, so they are generated once for counting and a second time for the run
@@ -31,7 +33,7 @@ static float *number(const struct weft_learner *t, const struct weft_value *v)
     return weft_exec_tensor(t->exec, v)->data;
 }
 
-/* Adds the terms with their coefficients in the loss, in the order of make_losses. */
+/* Adds the losses of a micro-batch, multiplied by their coefficients, in the order of make_losses. */
 static void add_losses(const struct weft_learner *t, struct weft_losses *l)
 {
     const struct weft_net *net = &t->net;
@@ -76,11 +78,11 @@ static void make_digests(const struct weft_learner *t, char (*to)[64])
     }
 }
 
-/* The purpose of running a group. */
+/* How to run a group. */
 struct purpose {
     float weight;                       /* weight of a scored token in the loss */
     bool other;                         /* the group belongs to a different rank: its samples are not recorded */
-    const struct weft_tree_node *nodes; /* for the last group on one of several ranks, `open` nodes; else NULL */
+    const struct weft_tree_node *nodes; /* [open] nodes, for the last group on one of several ranks; else NULL */
     int open;
 };
 
@@ -126,12 +128,12 @@ static void add_span(void *context, int64_t tile, int thread)
         to[i] += a->from[span->first + i];
 }
 
-/* Sets the sum to which runs add their gradients from now on. */
+/* Clears a sum, to which the following runs add their gradients. */
 static void begin_sum(const struct weft_learner *t, struct weft_sum *sum)
 {
     sum->losses = make_losses(t);
     weft_parallel(t->span_count, add_span, &(struct adding){t, sum->grads, NULL});
-    if (t->sum_count > 1) /* a single sum stays bound */
+    if (t->sum_count > 1) /* a single sum is always bound */
         weft_net_bind(&t->net, t->exec, t->model, sum->grads);
 }
 
@@ -158,7 +160,7 @@ static void join(void *context, int to)
     join_losses(context, to);
 }
 
-/* One link per sample, so that the chain depends neither on micro-batches nor on where a run was stopped. */
+/* Adds one link per sample, so that the chain depends neither on micro-batches nor on where a run was stopped. */
 static void extend_stream(struct weft_learner *t)
 {
     memcpy(t->next_stream, t->stream, sizeof t->stream);
@@ -185,15 +187,15 @@ static int64_t count_scored(const struct weft_learner *t, int64_t first, int64_t
 /* Returns the weight of a scored token in the loss. */
 static float token_weight(int64_t scored) { return 1 / (float)weft_max(1, scored); }
 
-/* Sums the groups of this rank; finally *count sums are open. With several ranks, the gradients are shared during the
- * last run, or if `own` is not NULL after it, when *own is the hash of one group. */
+/* Sums the groups of this rank and leaves *count sums open. With several ranks, the gradients are shared during the
+ * last run or, if `own` is not NULL, after it; `own` then receives the hash of one group. */
 static enum weft_status sum_groups(struct weft_learner *t, float weight, struct weft_tree_node *open, int *count,
                                    char own[65])
 {
     const int rank = t->comm->rank, ranks = t->comm->size;
     const int64_t groups = weft_recipe_groups(t->recipe), end = weft_rank_first(groups, rank + 1, ranks);
     for (int64_t g = weft_rank_first(groups, rank, ranks); g < end; g++) {
-        bool last = ranks > 1 && g + 1 == end; /* its gradients are joined while it runs */
+        bool last = ranks > 1 && g + 1 == end; /* the gradients of the last group are joined while it runs */
         struct weft_sum *sum = &t->sums[*count];
         open[*count] = (struct weft_tree_node){g, 1};
         TRY(sum_group(t, g, sum, &(struct purpose){weight, false, last && !own ? open : NULL, *count + 1}));

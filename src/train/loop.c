@@ -2,8 +2,8 @@
  *
  * loop.c - runs steps until done, with the actions due after each: records, held-out scores, diagnoses, checkpoints.
  *
- * Everything written is a function of the step, so a run that was stopped anywhere and resumed writes the same again. A
- * checkpoint is written last, when the records up to its step are safe on disk.
+ * Everything that a run writes is a function of the step, so a run that was stopped at any point and resumed writes the
+ * same files. A checkpoint is written last, when the records up to its step are safe on disk.
  */
 #include "train/loop.h"
 #include "train/record/internal.h"
@@ -15,7 +15,7 @@
 
 /* Durations for --time: the longest so far, in seconds. */
 struct pace {
-    double step;  /* without the actions due after it */
+    double step;  /* step without the actions due after it */
     double score; /* per held-out sample */
     double diagnosis;
     double save;
@@ -53,7 +53,7 @@ static enum weft_status diagnose(struct weft_loop *l, struct weft_progress *now,
     return WEFT_OK;
 }
 
-/* Returns the number of samples scored after a step. The test is scored only at the end, because no decision before
+/* Returns the number of samples scored after a step. The test is scored only at the end, because no earlier decision
  * depends on it. */
 static double scored_samples(const struct weft_learner *t, int64_t step)
 {
@@ -85,7 +85,7 @@ static enum weft_status evaluate(struct weft_loop *l, struct weft_scores *scores
     return WEFT_OK;
 }
 
-/* Whether the current weights were scored and saved. */
+/* Performs the actions due after a step; *scored and *saved: whether the current weights were scored and saved. */
 static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now, struct pace *pace,
                                   struct weft_scores *scores, bool *scored, bool *saved)
 {
@@ -111,8 +111,9 @@ static enum weft_status follow_up(struct weft_loop *l, struct weft_progress *now
     return WEFT_OK;
 }
 
-/* Returns the duration of the next step with everything due after it and a checkpoint. Estimates until measured:
- * scoring a sample takes a third of the time for training on it, and a diagnosis takes as long as a step. */
+/* Returns the expected duration of the next step, including the actions due after it and a checkpoint. Before they have
+ * been measured, scoring a sample is assumed to take a third of the time for training on it, and a diagnosis as long as
+ * a step. */
 static double next_round(const struct weft_learner *t, const struct pace *pace)
 {
     const struct weft_recipe *r = t->recipe;

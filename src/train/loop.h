@@ -16,7 +16,7 @@ struct weft_progress {
     double flops_per_token;
     struct weft_losses losses; /* losses of the last step */
     double tokens_per_s, seconds_left;
-    double seconds;                         /* seconds of this process */
+    double seconds;                         /* time of this process in seconds */
     const struct weft_diagnosis *diagnosis; /* diagnosis of this step; NULL: none was due */
 };
 typedef void weft_progress_fn(void *context, const struct weft_progress *now);
@@ -26,13 +26,13 @@ struct weft_loop {
     struct weft_learner *trainer;
     struct weft_progress progress; /* current progress */
     const char *folder;            /* folder for checkpoints; NULL: nothing is written */
-    struct weft_record *record;    /* record of the folder; also NULL on ranks other than the first */
+    struct weft_record *record;    /* record of the folder; NULL without a folder and on ranks other than the first */
     weft_progress_fn *report;      /* called after every step; may be NULL */
     void *context;
-    /* Nonzero: stop. Another thread or a signal handler may set it. May be NULL. The decision of one rank applies to
-     * all. */
+    /* The loop stops if this is nonzero; another thread or a signal handler may set it. May be NULL. If one rank stops,
+     * all ranks stop. */
     atomic_int *stop;
-    double deadline; /* time by weft_seconds before which to stop; 0: none */
+    double deadline; /* time before which to stop, as in weft_seconds(); 0: none */
 };
 
 /* Initialises a loop at the trainer's current step, with the remaining work in `progress`; the caller sets the other

@@ -39,7 +39,7 @@ static const struct weft_opt options[] = {
      .help = "interval in steps between evaluations on held-out samples; 0: only at the end"},
     {"diagnose_every", WEFT_OPT_INT, AT(diagnose_every), "0", 0, 1e12,
      .help = "interval in steps between measurements of attention's entropy and reciprocity (and the parts' own "
-             "metrics) on held-out samples, which are also made at the end; 0: never"},
+             "metrics) on held-out samples; also measured at the end; 0: never"},
     {"log_every", WEFT_OPT_INT, AT(log_every), "10", 0, 1e12, .help = "logging interval in steps; 0: only at the end"},
     {"checkpoint_every", WEFT_OPT_INT, AT(checkpoint_every), "1000", 0, 1e12,
      .help = "checkpoint interval in steps; 0: only at the end"},
@@ -79,7 +79,7 @@ const struct weft_owner *weft_train_owner_at(int i)
     const struct weft_task *task;
     const struct weft_optim *optim;
     if (i-- == 0)
-        return weft_task_at(0) ? &owner : NULL; /* the registry names the choices */
+        return weft_task_at(0) ? &owner : NULL; /* weft_task_at sets the names of the choices */
     for (int n = 0; (task = weft_task_at(n)); n++)
         if (i-- == 0)
             return &task->owner;
@@ -87,7 +87,7 @@ const struct weft_owner *weft_train_owner_at(int i)
     return optim ? &optim->owner : NULL;
 }
 
-/* Reads the options of the chosen one; only declares the names of the others' options. */
+/* Reads the options of the chosen task or optimiser; for the others, only declares the names of options. */
 static enum weft_status take(struct weft_recipe *r, struct weft_settings *settings, const struct weft_owner *of,
                              size_t bytes, void **chosen)
 {

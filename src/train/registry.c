@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * registry.c - the registry of tasks and optimisers: first tasks.def, then registered ones.
+ * registry.c - the registry of tasks and optimisers: first those in tasks.def, then the registered ones.
  */
 #include "train/tasks.h"
 
@@ -46,14 +46,14 @@ const struct weft_optim *weft_optim_at(int i)
     return i < WEFT_MAX_TASKS ? __atomic_load_n(&optims[i], __ATOMIC_ACQUIRE) : NULL;
 }
 
-/* Returns the place of a new name in a list of names. */
+/* Finds the index for a new name in a list of names. */
 static enum weft_status place(const char *const *names, const char *name, int *at)
 {
     for (*at = 0; names[*at]; ++*at)
         if (strcmp(names[*at], name) == 0)
-            return FAIL(WEFT_INVALID, "there is a task or optimiser named %s already: choose another name", name);
+            return FAIL(WEFT_INVALID, "a task or optimiser named %s already exists: choose a different name", name);
     if (*at == WEFT_MAX_TASKS)
-        return FAIL(WEFT_INVALID, "%s is one too many: there can be at most %d", name, WEFT_MAX_TASKS);
+        return FAIL(WEFT_INVALID, "cannot register %s: the limit of %d is reached", name, WEFT_MAX_TASKS);
     return WEFT_OK;
 }
 

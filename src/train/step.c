@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * step.c - runs a step: the gradient, its limits, the update; and allocates the memory for it.
+ * step.c - runs a training step (gradient, limits, update) and allocates the memory for it.
  */
 #include "base/vmath_inl.h"
 #include "train/prune/prune.h"
@@ -18,7 +18,7 @@ static enum weft_status make_spans(struct weft_learner *t)
     t->spans = weft_arena_alloc(&t->arena, (size_t)t->span_count * sizeof *t->spans);
     t->squares = weft_arena_alloc(&t->arena, (size_t)t->span_count * sizeof *t->squares);
     if (!t->spans || !t->squares)
-        return FAIL(WEFT_NOMEM, "not enough memory to train with");
+        return FAIL(WEFT_NOMEM, "not enough memory for training");
     int64_t n = 0;
     for (int i = 0; i < p->count; i++)
         for (int64_t first = 0; first < p->list[i].count; first += WEFT_SPAN)
@@ -27,9 +27,8 @@ static enum weft_status make_spans(struct weft_learner *t)
     return WEFT_OK;
 }
 
-/* Without other ranks, moments are in the order of the weights; otherwise the moments of the rank's own spans follow
- * each other.
- */
+/* Without other ranks, moments are in the order of the weights; otherwise the moments of the rank's own spans are
+ * contiguous. */
 static enum weft_status make_own(struct weft_learner *t)
 {
     const struct weft_partition *p = &t->partition;
@@ -37,7 +36,7 @@ static enum weft_status make_own(struct weft_learner *t)
     TRY(weft_partition_make(&t->partition, t->spans, t->span_count, t->comm->size, &t->arena));
     t->own = weft_arena_alloc(&t->arena, (size_t)weft_partition_own(p, rank) * sizeof *t->own + 1);
     if (!t->own)
-        return FAIL(WEFT_NOMEM, "not enough memory to train with");
+        return FAIL(WEFT_NOMEM, "not enough memory for training");
     for (int64_t b = 0; b < p->buckets; b++)
         for (int64_t s = p->at[b * p->ranks + rank]; s < p->at[b * p->ranks + rank + 1]; s++) {
             int64_t moment = p->ranks == 1 ? t->spans[s].first : t->moment_count;
@@ -55,7 +54,7 @@ static enum weft_status make_digests(struct weft_learner *t)
         most = weft_max(most, weft_rank_micro_batch(t, r + 1) - weft_rank_micro_batch(t, r));
     t->digest_room = most * t->model->spec->batch;
     t->digests = weft_arena_alloc(&t->arena, (size_t)(t->comm->size * t->digest_room) * sizeof *t->digests);
-    return t->digests ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to train with");
+    return t->digests ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for training");
 }
 
 static enum weft_status make_arrays(struct weft_learner *t)
@@ -80,7 +79,7 @@ enum weft_status weft_recipe_ranks(const struct weft_recipe *r, int ranks)
     int64_t groups = weft_recipe_groups(r);
     if (ranks > groups)
         return FAIL(WEFT_INVALID,
-                    "%d ranks share the %lld groups of micro-batches of a step, and each takes at least one: start "
+                    "%d ranks share the %lld groups of micro-batches of a step, and each needs at least one: start "
                     "fewer ranks, or raise micro_batches and grad_groups, which changes the experiment",
                     ranks, (long long)groups);
     return WEFT_OK;
@@ -91,7 +90,7 @@ enum weft_status weft_learner_create(struct weft_learner **trainer, struct weft_
 {
     struct weft_learner *t = *trainer = calloc(1, sizeof *t);
     if (!t)
-        return FAIL(WEFT_NOMEM, "not enough memory to train with");
+        return FAIL(WEFT_NOMEM, "not enough memory for training");
     t->model = model;
     t->recipe = recipe;
     t->alone.size = 1;
@@ -148,7 +147,7 @@ static void square_span(void *context, int64_t tile, int thread)
     t->squares[t->own[tile].span] = vsum(sum);
 }
 
-/* Computes the norm of all gradients: a sum per span, then one binary tree over the spans. */
+/* Computes the norm of all gradients from a sum per span; the sums are added along one binary tree. */
 static enum weft_status gradient_norm(struct weft_learner *t, double *norm)
 {
     weft_parallel(t->own_count, square_span, t);

@@ -2,7 +2,7 @@
  *
  * tasks.h - tasks and optimisers, and the registry of both (registry.c).
  *
- * Invariant: a sample is a function of (seed, index) alone. Training takes indices from 0, validation from
+ * Invariant: a sample is a function of (seed, index) alone. Training uses indices from 0, validation from
  * WEFT_HELD_OUT, the test from WEFT_TEST. No two of them share a sample.
  */
 #ifndef WEFT_TASKS_H
@@ -24,7 +24,7 @@ struct weft_task {
     const char *name, *summary;
     struct weft_owner owner;
     size_t options_bytes;
-    /* Rejects options that are impossible with this spec; builds the tables that samples are drawn from. */
+    /* Rejects options that are impossible with this spec; builds the tables from which samples are drawn. */
     enum weft_status (*resolve)(const struct weft_spec *spec, void *options, struct weft_arena *arena);
     int64_t (*length)(const void *options); /* number of tokens in a sample */
     /* Writes tokens[length] and targets[length]; a target of -1 is not scored. */
@@ -47,25 +47,25 @@ struct weft_task {
     const char *(*tokenizer)(const void *options, size_t *bytes);
     void (*fingerprint)(const void *options, char hash[65]);
     /* Optional, for tasks whose samples are cut from documents: writes the document of the first target of each of the
-     * first `samples` samples of the test. Documents count from 0; *end is the target that ends a document. *documents
-     * is the number of documents in these samples; 0: unknown. */
+     * first `samples` samples of the test. Documents are numbered from 0; *end is the target that ends a document.
+     * *documents is the number of documents in these samples; 0: unknown. */
     enum weft_status (*documents)(const void *options, int64_t samples, int64_t *document, int64_t *documents,
                                   int32_t *end);
 };
 
 /* Inputs of an optimiser at one step. All arrays are flat and begin at the same element. */
 struct weft_update {
-    int64_t step; /* from 1 */
+    int64_t step; /* step number, from 1 */
     double lr;
-    float grad_scale; /* scale from clipping by the global norm */
+    float grad_scale; /* scale factor from clipping by the global norm */
     float *weights, *grads, *moments[2];
 };
 
-enum { WEFT_SPAN = 16384 }; /* maximum number of elements */
+enum { WEFT_SPAN = 16384 }; /* maximum number of elements in a span */
 struct weft_span {
     int64_t first, count;
     bool decay;
-    double rate; /* factor of its learning rate, not of its decay */
+    double rate; /* factor of the span's learning rate, not of its decay */
 };
 
 struct weft_optim {
@@ -82,7 +82,7 @@ struct weft_optim {
 #define OPTIM(name) extern const struct weft_optim weft_optim_##name;
 #include "train/tasks.def"
 
-enum { WEFT_MAX_TASKS = 64 }; /* the same limit for optimisers */
+enum { WEFT_MAX_TASKS = 64 }; /* also the maximum number of optimisers */
 /* Return the i-th task or optimiser; NULL past the last. */
 const struct weft_task *weft_task_at(int i);
 const struct weft_optim *weft_optim_at(int i);

@@ -25,7 +25,7 @@ result $? "a study of three arms"
 grep -q '^simulated studies: [0-9]* of [0-9]* checks of queue, ledger and report passed$' err &&
     grep -q '^first samples: the same for all 3 arms (3 seeds: 16 of training, 16 held out)$' err
 result $? "is checked before: $(grep -E '^(simulated studies|first samples)' err | tr '\n' ' ')"
-grep -q 'no verdict on arm more: it is trained on 1920 samples, not on 960 as narrow is' err &&
+grep -q 'no verdict on arm more: it is trained on 1920 samples instead of 960 like narrow' err &&
     [[ $(grep -c 'no verdict on' err) == 1 ]] && grep -q '| more .* no verdict: not paired' study/report.md
 result $? "an arm that reads a different number of samples is named before it is trained, and not paired in the report"
 [[ $(field program_sha256 <study/simulated.json) == $(sha256sum "$weft" | cut -c-64) && $(field failed <study/simulated.json) == 0 ]]

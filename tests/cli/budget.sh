@@ -29,7 +29,7 @@ study --dry-run --unsafe --out none --budget 0.5 && steps=$(field steps <out) &&
     python3 -c 'import json; s = json.load(open("out"))["seconds"]; exit(not 25 < s <= 30)' &&
     grep -q "^$steps of 1000000 steps for every arm, .*: fixed by a budget of 0.5 minutes" err && [[ ! -e none ]]
 result $? "as many steps as fit, and no fewer"
-study_refuses "not one step of every run fits into a budget of 1e-05 minutes: 2 runs" --out none --budget 1e-5
+study_refuses "a budget of 1e-05 minutes is too small for one step of every run: 2 runs" --out none --budget 1e-5
 study_refuses "the steps of a ladder's rungs follow from their parameters" --out none --budget 1 --ladder "width=32 | width=64 | width=96"
 study_refuses "arm b has steps=50 and arm a has 1000000" --out none --budget 1 --set "arms=a: | b: steps=50"
 study_refuses "none has no plan with a budget of 0.5 minutes" --out none --budget 0.5 --run 0
@@ -48,8 +48,8 @@ gated --out kept --budget 0.5 && [[ $(planned kept) == "20 20 5 20 0" && $(field
 result $? "and so does the study that continues"
 study_refuses "kept has a study with a different plan" --out kept --budget 1.5
 study_refuses "kept has a study with a different plan" --out kept --budget 0.5 --set width=64
-"$weft" report kept | grep -q "^A budget of 0.5 minutes fixed the number of steps: 20 of 1000000, .* steps=20 and warmup=5 without" &&
-    grep -q "A budget of 0.5 minutes fixed the number of steps" kept/report.md kept/report.html
+"$weft" report kept | grep -q "^A budget of 0.5 minutes reduced the number of steps of all arms to 20 of 1000000\. .* steps=20 and warmup=5 without" &&
+    grep -q "A budget of 0.5 minutes reduced the number of steps" kept/report.md kept/report.html
 result $? "the report names the budget"
 sed -i 's/"of_steps": 1000000/"of_steps": -1/' kept/study.json
 "$weft" report kept 2>&1 | grep -q "kept/study.json was edited"
@@ -66,7 +66,7 @@ result $? "a different budget or model changes the number"
 
 gated --out fits --budget 5 --set steps=8 --set warmup=2 && gated --out plain --set steps=8 --set warmup=2 &&
     [[ $(planned fits) == "8 8 2 8 2" && $(planned plain) == "8 8 2 8 2" && $(plan_hash fits) != $(plan_hash plain) ]] &&
-    "$weft" report fits | grep -q '^All steps fit into the budget of 5 minutes' && ! "$weft" report plain | grep -q budget
+    "$weft" report fits | grep -q '^All steps fit within the budget of 5 minutes' && ! "$weft" report plain | grep -q budget
 result $? "no more steps than the config has; the budget is part of the plan"
 
 # ---- stand-in data

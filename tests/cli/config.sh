@@ -45,7 +45,7 @@ echo '{"preset": "gpt2", "layers": 0}' >range.json
 echo '{"preset": "gpt2", "rope_base": 500}' >part.json
 refuses 'no preset "lama" (did you mean llama?), and no file or folder of that name' show lama
 refuses 'empty/config.json cannot be read: No such file' show empty
-refuses 'bare.json names no preset' show bare.json
+refuses 'bare.json does not name a preset' show bare.json
 refuses 'typo.json: there is no preset "lama": did you mean llama?' show typo.json
 refuses 'syntax.json:2: ' show syntax.json
 refuses 'unknown.json: there is no option "laers": did you mean layers?' train unknown.json

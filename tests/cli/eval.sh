@@ -147,10 +147,10 @@ for pos in learned relative rope alibi; do
     long=$(evaluate "$scratch/runs/$pos" --data "$scratch/text" --set context=200 --by-position)
     [[ -n $(field loss_at_128_255 <<<"$long") && $(field context <<<"$long") == 200 ]]
     result $? "$pos: later positions are also scored"
-    [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": resized to a context of 200 tokens, which the model was not trained with"* ]]
+    [[ $pos == rope || $pos == alibi || $(<"$scratch/log") == *": resized to a context of 200 tokens, for which the model was not trained"* ]]
     result $? "$pos: the message names the extended weights"
 done
-eval_fails 1 "match nothing in this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
+eval_fails 1 "match no weight of this model" "$scratch/runs/learned" --data "$scratch/text" --set context=200 --set width=64
 eval_fails 1 "does not match the model" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set width=64
 eval_fails 1 "lacks weights of the model: wpe" "$scratch/runs/rope" --data "$scratch/text" --set context=200 --set pos=learned
 eval_fails 1 "there is no option" "$scratch/runs/recall" --set nonsense=1

@@ -98,10 +98,10 @@ refuses "nowhere is not a folder with weights" "$scratch/nowhere" -p x
 refuses 'the prompt is empty' "$scratch/full" -p ''
 refuses 'there is no prompt' "$scratch/full"
 refuses 'not in the tokenizer' "$scratch/full" -p 'Ω'
-refuses 'exclude each other' "$scratch/full" -p x -f "$scratch/few"
+refuses 'mutually exclusive' "$scratch/full" -p x -f "$scratch/few"
 refuses 'with --ids, pass token ids' "$scratch/full" --ids -p 'x'
 refuses 'with --ids, pass token ids' "$scratch/full" --ids -p '99999'
-refuses '--stop and --ids exclude each other' "$scratch/full" --ids -p '1' --stop x
+refuses '--stop and --ids are mutually exclusive' "$scratch/full" --ids -p '1' --stop x
 refuses 'in the context of 96' "$scratch/full" -p "$(printf 'a%.0s' {1..96})"
 rm "$scratch"/full/step-*/tokenizer.json
 refuses "is not the one that was saved" "$scratch/full" -p x

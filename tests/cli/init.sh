@@ -35,7 +35,7 @@ train a --init a --out b2
 result $? "the same again ends at the same weights"
 
 train a/config.json --init a --set m1=yes --set steps=2 --out m1
-grep -q '3 new, drawn: blocks.0.m1.w1' err
+grep -q '3 new, randomly initialised: blocks.0.m1.w1' err
 result $? "a new part is drawn"
 train a/config.json --init a --set ffn=swiglu --set init_leave=yes --set steps=2 --out swiglu
 grep -q '8 left out: blocks.0.ffn.fc,' err
@@ -89,7 +89,7 @@ refuses() { # WORDS ARGUMENTS...
 }
 refuses 'pass --init a' a
 refuses 'pass --init a/step-000000100' a/step-000000100
-refuses 'match nothing in this model' a/config.json --init a --set ffn=swiglu
+refuses 'match no weight of this model' a/config.json --init a --set ffn=swiglu
 refuses 'init_leave=yes' a/config.json --init a --set layers=1
 refuses 'has no weight that matches' llama "${small[@]}" --set width=16 --set vocab=20 --init a
 refuses 'neither a folder nor a file with weights' gpt2 --init nowhere
@@ -98,12 +98,12 @@ mkdir empty
 refuses 'has neither model.safetensors nor' gpt2 --init empty
 printf 'rubbish' >rubbish
 refuses 'rubbish' gpt2 --init rubbish
-refuses 'match nothing' a/config.json --init a --set width=64
-refuses 'match nothing' a/config.json --init a --set heads=4 --set kv_heads=2
-refuses 'match nothing' a/config.json --init a --set pos=rope
-refuses 'match nothing' a/config.json --init a --set bias=no
+refuses 'match no weight' a/config.json --init a --set width=64
+refuses 'match no weight' a/config.json --init a --set heads=4 --set kv_heads=2
+refuses 'match no weight' a/config.json --init a --set pos=rope
+refuses 'match no weight' a/config.json --init a --set bias=no
 refuses "wte \[16, 32\] (the model's is \[17, 32\])" a/config.json --init a --set vocab=17
-refuses 'match nothing' a/config.json --init a --set norm=rmsnorm
+refuses 'match no weight' a/config.json --init a --set norm=rmsnorm
 refuses 'init_leave' gpt2 "${small[@]}" --set init_leave=yes
 refuses 'has weights' b --init a
 refuses 'log.jsonl' gpt2 --init a/log.jsonl

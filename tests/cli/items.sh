@@ -51,7 +51,7 @@ for row in rows:
         assert abs(float(row["diff"]) - (float(row["test_loss"]) - base[row["seed"]])) < 1e-7 and float(row["diff_error"]) > 0
 END
 result $? "report.csv has the errors of every run"
-grep -q '^Noise of the test items only, not of seeds: .*Verdicts do not use it\.$' text/report.md &&
+grep -q '^Noise of the test items only, not of seeds: .*Verdicts do not use them\.$' text/report.md &&
     grep -qE '^- llama: \\\[[-+]0\.[0-9]*, [-+]0\.[0-9]*\\\], [0-9]+ documents$' text/report.md && ! grep -q '| .*test items' text/report.md &&
     grep -q '<h3>Noise of the test items only</h3>' text/report.html && grep -qE '<td>[0-9]+ documents</td><td>\[' text/report.html &&
     ! grep -A30 'label="Comparisons' text/report.html | sed '/<\/table>/q' | grep -q 'items'
@@ -63,10 +63,10 @@ result $? "the file does not depend on the number of threads"
 "$weft" audit text >out 2>&1
 result $? "an audit repeats the items"
 cp -r "$run" forged && items set forged/items.safetensors 'nll[0], nll[1] = nll[0] + 1e-9, nll[1] - 1e-9'
-! "$weft" audit forged >out 2>&1 && grep -q 'items.safetensors does not match what this run.s model gives' out
+! "$weft" audit forged >out 2>&1 && grep -q 'items.safetensors does not match the results of this run.s model' out
 result $? "and finds one that was changed"
-"$weft" compare text/runs/dot text/runs/llama >out && grep -qE '^noise of the test items only \([0-9]+ documents, paired\), not of seeds: B - A is [-+]' out &&
-    "$weft" compare "$run" text/runs/llama/lr-0.001-seed-1 >out && grep -q '^noise of the test items only' out
+"$weft" compare text/runs/dot text/runs/llama >out && grep -qE '^noise from the test items only \([0-9]+ documents, paired\), not from seeds: B - A is [-+]' out &&
+    "$weft" compare "$run" text/runs/llama/lr-0.001-seed-1 >out && grep -q '^noise from the test items only' out
 result $? "weft compare prints it for arms and for single runs"
 "$weft" publish text --out text.tar.zst >out 2>&1 && mkdir there && tar -C there --zstd -xf text.tar.zst &&
     "$weft" report there/* >/dev/null && cmp text/report.md there/*/report.md
@@ -125,7 +125,7 @@ printf 'CONFIG_WEFT_%s\n' PRESET='"gpt2"' ARMS='"dot: geom=dot | w2: geom=w2"' L
     EVAL_SAMPLES=40 SEEDS=2 >config
 echo 'CONFIG_GPT2_MAX_ITERS=10' >>config
 "$weft" ablate --config config --out recall --threads 2 >out 2>&1 && holds recall 'd["w2.test_items"] == 80 and d["w2.diff_test_error"] > 0' &&
-    says recall 'Every seed has its own test set, so intervals over seeds include the noise of test sets.'
+    says recall 'Every seed has its own test set, so intervals over seeds include the noise of the test set.'
 result $? "if every seed has its own items, the report notes it"
 
 # ---- verdicts that a different test set could change
@@ -135,8 +135,8 @@ study small 500 0.02
 silent small && holds small 'd["w2-full.verdict"] == "better" and d["w2-full.test_items"] == 500 and d["w2-full.diff_test_high"] < 0'
 result $? "a small noise of the test set needs no note"
 study fragile 40 0.6
-says fragile 'NOTE: w2-full: with a different test set of this size (40 documents) the difference would be between -0.' &&
-    grep -q 'and the verdict could be different. More seeds do not change that; a larger test set (eval_samples) does\.$' out &&
+says fragile 'NOTE: w2-full: with a different test set of this size (40 documents), the difference would be between -0.' &&
+    grep -q 'and the verdict could change. More seeds would not help; a larger test set (eval_samples) would\.$' out &&
     holds fragile 'd["w2-full.verdict"] == "better"'
 result $? "a verdict that a different test set could change remains, with a note"
 grep -q 'Note:.*with a different test set of this size' fragile/report.md && grep -q 'class="warning".*with a different test set of this size' fragile/report.html
@@ -145,7 +145,7 @@ study own 40 0.6 own
 says own 'Every seed has its own test set' && ! grep -q 'a different test set' out
 result $? "but not if seeds have their own test sets"
 study wide 500 0.15
-says wide 'w2-full: with a different test set of this size (500 documents) the difference would be between -0.' && ! grep -q 'verdict could be' out
+says wide 'w2-full: with a different test set of this size (500 documents), the difference would be between -0.' && ! grep -q 'verdict could change' out
 result $? "test-set noise above half of the seeds' noise gets a note"
 
 # ---- files that are missing, damaged or of something else
@@ -174,7 +174,7 @@ begin && items set "bad/$file" 'tokens[3] = 0' && broken "no tokens" 'an item ha
 begin && items set "bad/$file" 'tokens.append(1)' && broken "a wrong number of tokens" 'lists of equal length'
 begin && items set "bad/$file" 'nll[:] = []; tokens[:] = []' && broken "no items" 'lists of equal length'
 begin && items set "bad/$file" 'metadata["kind"] = "<script>"' && broken "an unknown kind" 'lacks the kind'
-begin && items set "bad/$file" 'del metadata["weft.items"]' && broken "a different kind of file" 'not a file of items'
+begin && items set "bad/$file" 'del metadata["weft.items"]' && broken "a different kind of file" 'not an items file'
 begin && items set "bad/$file" 'metadata["items_sha256"] = "0" * 64' && broken "other items" 'with seed 2 it was not scored on the same items as dot'
 begin && items set "bad/$file" 'nll, tokens = nll[::-1], tokens[::-1]' && broken "the same hash, but different tokens" 'not scored on the same items'
 begin && cp "bad/runs/w2-full/lr-0.0003-seed-1/items.safetensors" "bad/$file" && broken "the items of a different run" 'is not the test loss of the run'
@@ -183,7 +183,7 @@ begin && rm "bad/$file" && mkfifo "bad/$file" && ! "$weft" report bad >/dev/null
 result $? "a pipe of that name is rejected"
 for seed in 1 2; do items set "good/runs/dot/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
 for seed in 1 2; do items set "good/runs/w2-full/lr-0.0003-seed-$seed/items.safetensors" 'metadata["items_sha256"] = "0" * 64'; done
-says good 'w2-full: the noise of its test set is unknown: only some of its seeds have the same items' &&
+says good 'w2-full: the noise of its test set is unknown, because only some of its seeds have the same items' &&
     holds good 'd["w2-full.diff_test_low"] is None'
 result $? "seeds of which only some share their items: no figure"
 

@@ -115,16 +115,16 @@ study twelve 12 5 3
 "$weft" report "$scratch/twelve" >"$scratch/out" && json twelve 'd["reproduced"] == 1 and d["again.verdict"] == "reproduced"
     and d["dot.lr"] == 1e-3 and d["latent-128.verdict"] == "worse" and d["alibi.verdict"] == "not resolved"'
 result $? "twelve arms on a grid of learning rates, one of them a repeat"
-head -1 "$scratch/out" | grep -q '^study twelve: w2-full is better than dot by .* arms do not differ measurably from dot (parameters differ from those of dot by up to 29 %, which match=params makes equal; losses were still falling)\.$' &&
+head -1 "$scratch/out" | grep -q '^study twelve: w2-full is better than dot by .* arms do not differ measurably from dot (parameter counts differ from that of dot by up to 29 %; set match=params to equalise them; losses were still falling)\.$' &&
     grep -q '<p class="headline">w2-full is better than dot by' "$scratch/twelve/report.html" &&
     grep -q '^\*\*w2-full is better than dot by' "$scratch/twelve/report.md" &&
     json twelve 'd["headline"].startswith("w2-full is better than dot by") and "solve" not in d["headline"]'
 result $? "the headline is the finding in one sentence, with what it depends on"
-json two 'd["headline"].endswith("(w2-full has 103 % of the parameters of dot, which match=params makes equal; learning rates were not tuned).")'
+json two 'd["headline"].endswith("(w2-full has 103 % of the parameters of dot; set match=params to equalise them; learning rates were not tuned).")'
 result $? "the headline notes a larger arm and learning rates that were not tuned"
 cp -r "$scratch/twelve" "$scratch/solved"
 sed -i -E 's/"test_accuracy": [0-9.e-]*/"test_accuracy": 0.999/' "$scratch/solved/runs.jsonl"
-"$weft" report "$scratch/solved" >"$scratch/out" && json solved '"all arms solve the task: only the loss differs" in d["headline"]' &&
+"$weft" report "$scratch/solved" >"$scratch/out" && json solved '"all arms solve the task, so only the loss differs" in d["headline"]' &&
     grep -q '^w2-full .*better by .*; both arms solve the task (accuracy 99.5 % or more), so only the loss differs' "$scratch/out"
 result $? "if all arms solve the task, the verdict on the loss notes it"
 [[ $(stat -c %s "$scratch/twelve/report.html") -lt 1000000 ]]
@@ -136,14 +136,14 @@ json tiny 'd["w2-full.diff_percent"] < 0'
 result $? "a difference is also a percentage of the baseline's loss"
 sed -i -E '/"arm": "dot"/s/"test_loss": [^,]*/"test_loss": 0.04/' "$scratch/tiny/runs.jsonl"
 for name in tiny solved; do
-    json $name 'd["w2-full.diff_percent"] is None and d["w2-full.diff_mean"] != 0' && grep -q 'No percentages: the loss of dot is close to 0' "$scratch/$name/report.html" &&
+    json $name 'd["w2-full.diff_percent"] is None and d["w2-full.diff_mean"] != 0' && grep -q 'Percentages are omitted because .*: the loss of dot is close to 0' "$scratch/$name/report.html" &&
         ! grep -qE '>Relative<|<td>[-+][0-9.]+ %' "$scratch/$name/report.html"
     result $? "$name: no percentage of a loss near 0"
 done
-! grep -q 'No percentages' "$scratch/two/report.html" && ! grep -q 'tokens/s varies' "$scratch/out" && ! grep -q 'runs: ' "$scratch/two/report.md"
+! grep -q 'Percentages are omitted' "$scratch/two/report.html" && ! grep -q 'tokens/s of its runs' "$scratch/out" && ! grep -q 'runs: ' "$scratch/two/report.md"
 result $? "and nothing about it otherwise"
 sed -i -E '/"arm": "w2-full", .*"seed": 1,/s/"tokens_per_s": [^,]*/"tokens_per_s": 9000/' "$scratch/busy/runs.jsonl"
-"$weft" report "$scratch/busy" >"$scratch/out" && grep -q '^w2-full: tokens/s varies between its runs, from 9.000 k to 2[01]\.[0-9]* k, so do not compare speeds$' "$scratch/out" &&
+"$weft" report "$scratch/busy" >"$scratch/out" && grep -q '^w2-full: tokens/s of its runs ranges from 9.000 k to 2[01]\.[0-9]* k, so do not compare speeds$' "$scratch/out" &&
     ! grep -q '^dot: tokens/s' "$scratch/out" && grep -qE '<small>runs: 9.000 k to 2[01]\.[0-9]* k</small>' "$scratch/busy/report.html" &&
     grep -qE '^\| w2-full .* \| [0-9]+ \(runs: 9.000 k to 2[01]\.[0-9]* k\) \|$' "$scratch/busy/report.md"
 result $? "speeds of an arm that differ by more than a fifth are given as a range"
@@ -158,7 +158,7 @@ json twelve 'd["reproduced"] == 0 and d["again.verdict"] == "not reproduced"'
 result $? "a repeat with different weights is detected"
 
 study grid 4 9 2 7
-"$weft" report "$scratch/grid" >"$scratch/out" && grep -q '65 of 72 runs are finished' "$scratch/out" &&
+"$weft" report "$scratch/grid" >"$scratch/out" && grep -q 'the 65 of 72 runs that are finished' "$scratch/out" &&
     grep -q 'The best learning rate is at the edge of the grid.*dot (0.001)' "$scratch/out" && grep -q '95 %, bootstrap' "$scratch/grid/report.html"
 result $? "an unfinished study is reported, with the edge of the grid and, with 8 or more seeds, the bootstrap"
 sed -i -E '/"dot", "lr": 0.001/s/"val_loss": ./"val_loss": 7/' "$scratch/grid/runs.jsonl"
@@ -166,7 +166,7 @@ json grid 'd["dot.lr"] == 3e-4 and d["overlap.lr"] == 1e-3'
 result $? "the learning rate is chosen on validation, whatever the test scores"
 rm "$scratch/grid/runs.jsonl"
 json grid 'd["runs"] == 0 and d["dot.verdict"] == "not run" and d["dot.loss_mean"] is None
-    and d["headline"] == "w2-full, overlap have not run yet."'
+    and d["headline"] == "w2-full and overlap have not run yet."'
 result $? "and so is one without a finished run"
 
 study one 2 1
@@ -190,7 +190,7 @@ json shifted 'd["w2-full.verdict"] == "unfinished" and d["w2-full.diff_mean"] is
 result $? "arms whose seeds differ by one have no pair of equal losses that were never measured"
 study lost 2
 sed -i '/"w2-full".*"seed": [24],/d' "$scratch/lost/runs.jsonl"
-"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs, of seeds 2, 4: they failed or are unfinished'
+"$weft" report "$scratch/lost" | grep -q 'NOTE: w2-full lacks 2 of 5 runs (seeds 2, 4), which failed or are unfinished'
 result $? "missing runs are named"
 study mixed 2
 sed -i '3s/"isa": "v4"/"isa": "amx"/' "$scratch/mixed/runs.jsonl"
@@ -247,7 +247,7 @@ study arms 2
     grep -qE '^geom +dot +w2' "$scratch/out" && grep -q 'better by .* 5 seeds' "$scratch/out"
 result $? "two arms are compared seed by seed"
 "$weft" compare "$scratch"/arms/runs/{dot,w2-full}/lr-0.0003-seed-1 >"$scratch/out" &&
-    grep -q 'one seed does not show the noise' "$scratch/out"
+    grep -q 'one seed does not show the variation between seeds' "$scratch/out"
 result $? "two runs are compared, with a warning"
 "$weft" compare "$scratch"/arms/runs/{dot,w2-full}/lr-0.0003-seed-1 --json | python3 -c '
 import json, sys
@@ -284,7 +284,7 @@ cp -r "$run" "$scratch/run"
 result $? "a single run is reported, with its curves, figures and settings"
 legend() { sed -n '/class="legend"/,/<\/div>/p' "$scratch/$1/report.html" | grep -o '</svg> [a-z]*' | tr -d '\n'; }
 cp -r "$run" "$scratch/once" && tac "$run/log.jsonl" | awk '!/"val_loss"/ || !n++' | tac >"$scratch/once/log.jsonl" && "$weft" report "$scratch/once" >/dev/null 2>&1 &&
-    [[ $(legend run) == '</svg> training</svg> validation' && $(legend once) == '</svg> training' ]] && well_formed once 'Validation was scored only at the end'
+    [[ $(legend run) == '</svg> training</svg> validation' && $(legend once) == '</svg> training' ]] && well_formed once 'The validation loss was computed only at the end'
 result $? "the legend names validation if it has a curve"
 cp -r "$run" "$scratch/elsewhere" && "$weft" report "$scratch/elsewhere/" >/dev/null 2>&1 && cmp "$scratch"/{run,elsewhere}/report.html &&
     cmp "$scratch"/{run,elsewhere}/report.md && OMP_NUM_THREADS=1 "$weft" report "$scratch/run" >/dev/null 2>&1 &&
@@ -300,7 +300,7 @@ sed -i '90,$d' "$scratch/run/log.jsonl" && printf '{"step": 75' >>"$scratch/run/
     well_formed run 'The run is not finished: its log ends at step' && ! grep -q 'Test loss' "$scratch/run/report.md"
 result $? "an unfinished run is marked as such, without a test loss"
 sed -i '2,$d' "$scratch/run/log.jsonl"
-"$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q 'no loss is logged yet, of 1000 steps' "$scratch/out" && well_formed run 'fewer than two points'
+"$weft" report "$scratch/run" >"$scratch/out" 2>&1 && grep -q 'no loss has been logged yet (1000 steps planned)' "$scratch/out" && well_formed run 'fewer than two points'
 result $? "one that has only begun gives a page without curves"
 printf '</pre><script>alert(1)</script>\n\033[2J' >"$scratch/elsewhere/samples.txt"
 sed -i '1s/"weft": "0.1.0"/"weft": "<script>alert(2)<\/script>"/' "$scratch/elsewhere/log.jsonl"
@@ -327,7 +327,7 @@ train() { "$weft" train "${tiny[@]}" --out "$scratch/$1" "${@:2}" >/dev/null 2>"
 # differ TEXT A B: the comparison has no verdict and prints TEXT.
 differ() {
     "$weft" compare "$scratch/$2" "$scratch/$3" >"$scratch/out" && grep -qF "NOTE: A and B were scored on different samples: $1" "$scratch/out" &&
-        grep -q '^B .* no verdict: it was scored on different samples$' "$scratch/out"
+        grep -q '^B .* no verdict: the arms were scored on different samples$' "$scratch/out"
 }
 train v64 --set recall_length=8 && train v32 --set recall_length=8 --set vocab=32 && train shorter --set recall_length=6
 differ 'vocab is 64 in A and 32 in B' v64 v32 && differ 'recall_length is 8 in A and 6 in B' v64 shorter

@@ -86,7 +86,7 @@ for value in 1e300 -4 9223372036854775807 nan 2.0; do
     refuses 'step is missing, or is not a number from 0 to' train hostile --resume --set steps=3
 done
 metadata hostile/step-000000002/optimizer.safetensors step 1000000000000
-refuses '8 samples were read by step 1000000000000, not 4 in each' train hostile --resume --set steps=3
+refuses '8 samples were read by step 1000000000000: expected 4 in each step' train hostile --resume --set steps=3
 python3 - data parted <<'END'
 import pathlib, struct, sys
 data, parted = map(pathlib.Path, sys.argv[1:])

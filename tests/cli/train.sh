@@ -107,9 +107,9 @@ result $? "a checkpoint is shown as its run is"
 
 cp -r "$run" "$scratch/before"
 refuses 'is not empty: pass --resume' train gpt2 --out "$run"
-refuses 'has layers=1, this is 2' train gpt2 --out "$run" --resume
-refuses 'has lr=0.001, this is 0.5' train "$run" --resume --set lr=0.5
-refuses 'is at step 3 already' train "$run" --resume --set steps=2
+refuses 'has layers=1, not 2' train gpt2 --out "$run" --resume
+refuses 'has lr=0.001, not 0.5' train "$run" --resume --set lr=0.5
+refuses 'is already at step 3' train "$run" --resume --set steps=2
 refuses '--resume needs the folder of a run' train gpt2 --resume
 ignored='has weights, which training would ignore'
 refuses "$ignored" train "$run"
@@ -153,7 +153,7 @@ for name in "clip", "keep", "ffn_width":
     del config[name]
 json.dump(config, open(path, "w"))
 END
-refuses 'has clip=1, this is 0.5' train "$scratch/earlier" --resume --set clip=0.5
+refuses 'has clip=1, not 0.5' train "$scratch/earlier" --resume --set clip=0.5
 again=$("$weft" train "$scratch/earlier" --resume --json --set clip=1.0 --set keep=5 2>"$scratch/err") &&
     [[ $(field weights_sha256 <<<"$again") == "$weights" ]] && grep -q 'changed: keep 2 -> 5' "$scratch/err"
 result $? "options that an earlier release did not have are at their defaults"

@@ -439,7 +439,7 @@ def damage():
             ("experts", key("expert_count", "uint32", 8), "expert_count"), ("a window", key("attention.sliding_window", "uint32", 8), "sliding_window"),
             ("a different vocabulary", key("vocab_size", "uint32", 51), "vocab_size"), ("a tensor without a place", rewritten(w=w | {"blk.0.attn_sinks.weight": np.ones(4, np.float32)}), "attn_sinks"),
             ("a tensor that is missing", rewritten(w={k: v for k, v in w.items() if k != "blk.1.ffn_up.weight"}), "blk.1.ffn_up"),
-            ("no embedding", rewritten(w={k: v for k, v in w.items() if k != "token_embd.weight"}), "not a whole model")):
+            ("no embedding", rewritten(w={k: v for k, v in w.items() if k != "token_embd.weight"}), "the model is incomplete")):
         open(path + ".gguf", "wb").write(raw)
         answer = weft("import", path + ".gguf", "--out", path)
         result(isinstance(answer, str) and answer.startswith("status 1:") and text in answer and not os.path.exists(path), "%s: rejected: %s" % (name, answer))

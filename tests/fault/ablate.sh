@@ -41,12 +41,12 @@ result $? "what is done is not trained again, and study.json is the same"
 study_refuses 'whole has a study with a different plan, and 4 of its runs are finished' --out whole --seeds 3
 study_refuses 'has a study with a different plan' --out whole --set lr=0.002
 study_refuses 'has a study with a different plan' --out whole --set 'arms=dot: geom=dot | w2: geom=w2 | more: geom=w2 ffn_width=64'
-study_refuses 'start after them, with --set seed=3' --out more --seeds 3 --set parent=whole
+study_refuses 'use later seeds, with --set seed=3' --out more --seeds 3 --set parent=whole
 study_refuses 'parent=nothing is not the folder of a study' --out more --set parent=nothing
 cmp -s whole/study.json study.json && timeless whole | cmp -s - ledger && [[ ! -e more/study.json ]]
 result $? "what is rejected changes nothing"
 more=$(study --out more --seeds 1 --set parent=whole --set seed=3 2>err) && [[ $(field done <<<"$more") == 2 ]] &&
-    "$weft" report more | grep -q 'Follows the study in whole'
+    "$weft" report more | grep -q 'This study follows the one in whole'
 result $? "a new plan is a new study, which names its parent"
 
 # A large difference is decided at the first look, and the remaining runs are not trained.
@@ -91,7 +91,7 @@ sed -i 's/^CONFIG_WEFT_ARMS=.*/CONFIG_RA_MLA_ABLATION_STEPS="2,4"/; s/LAYERS=1/L
 result $? "a repeat with a different number of threads has the same bits"
 "$weft" ablate --config repeating --out repeated --json >out 2>err && [[ $(field done_before <out) == 10 ]]
 result $? "it is not trained again in its folder"
-"$weft" report repeated >out && grep -q 'each arm at the best of the learning rates 0.001, 0.002, 0.004, chosen on validation with' out &&
+"$weft" report repeated >out && grep -q 'each arm at the best of the learning rates 0.001, 0.002, 0.004, chosen on the validation set with' out &&
     [[ $(cut -d, -f1,2,3,4 <repeated/report.csv | grep -c ',yes,[12]$') == 4 && $(grep -c ',200[12],' repeated/report.csv) == 6 ]]
 result $? "the seeds that choose its learning rate are not judged"
 
@@ -126,7 +126,7 @@ for ((i = 1; i <= ${WEFT_KILLED_STUDIES:-3}; i++)); do
         [[ -e killed-$i/runs.jsonl && $(wc -l <"killed-$i/runs.jsonl") == 4 ]] && break
     done
     study --out "killed-$i" >out 2>err && timeless "killed-$i" | cmp -s - ledger && cmp -s "killed-$i/study.json" \
-        <(sed "s/--out ungated/--out killed-$i/" study.json)
+        <(sed "s/ungated/killed-$i/g" study.json)
     status=$?
     result $status "killed again and again, it ends with the same ledger and plan"
     ((status == 0)) || { cat err && timeless "killed-$i" | diff - ledger; } | sed 's/^/# /'
@@ -138,7 +138,7 @@ result $? "$kills kills in all"
 study --out array --slurm >out 2>err && bash -n array/study.sbatch && grep -q '^#SBATCH --array=0-3$' array/study.sbatch
 result $? "--slurm writes an array job"
 study --out "with long" --slurm --long --unsafe --set lr=0.002 --seeds 1 >out 2>err &&
-    [[ $(field command <"with long/study.json") == "weft ablate --config tiny --out 'with long' --unsafe --long --set lr=0.002 --set seeds=1" ]]
+    [[ $(field command <"with long/study.json") == "weft ablate --config 'with long/tiny.config' --out 'with long' --unsafe --long --set lr=0.002 --set seeds=1" ]]
 result $? "study.json has every option that is needed to run the study again"
 for task in 3 0 2 1; do
     SLURM_CPUS_PER_TASK=1 SLURM_ARRAY_TASK_ID=$task bash array/study.sbatch >out 2>err &

@@ -143,11 +143,11 @@ found "configs with a changed learning rate" 'after step (0|6|10) do not match'
 forge && sed -i 's/"steps": 14/"steps": 15/' forged/config.json
 found "a changed config of the run" 'config.json does not match the newest checkpoint'
 forge && forger saved forged 10 steps 12
-found "a changed config of a checkpoint" 'config_sha256 of .*step-000000010/model.safetensors does not match what'
+found "a changed config of a checkpoint" 'config_sha256 of .*step-000000010/model.safetensors does not match the result'
 found "a changed config of a checkpoint where a segment begins" 'was saved with options that differ|config_sha256 of' --segments 3
 forge && forger weights forged 12 1000 >/dev/null && cp run/log.jsonl forged && forger metadata forged 12 chain "$(sed -n 's/{"step": 12, "weights.*chain": "\(.*\)"}/\1/p' run/log.jsonl)" &&
     forger metadata forged 14 chain "$(tail -n 1 run/log.jsonl | sed 's/.*chain": "\(.*\)"}/\1/')"
-found "a changed weight in a checkpoint that is not in the log" 'weights_sha256 of .*step-000000012/model.safetensors does not match what'
+found "a changed weight in a checkpoint that is not in the log" 'weights_sha256 of .*step-000000012/model.safetensors does not match the result'
 forge && sed -i '/"step": 14, "weights/d' forged/log.jsonl
 found "a log that ends before the newest checkpoint" 'does not have the record of'
 forge && cp -r forged/step-000000012 forged/step-000000013
@@ -157,5 +157,5 @@ found "a record of an engine that may give different bits" 'cannot check them' -
 forge stopped && last=$(ls -d forged/step-* | sed -n '1s/.*-0*//p') && forger weights forged "$last" 1000 >/dev/null
 found "a changed weight in a checkpoint that was saved when training was stopped" "step $last of .* does not match its log"
 new short --set steps=6 --set log_every=1 --set checkpoint_every=2 --set keep=1 && forge && cp short/items.safetensors forged
-found "the items of an earlier test" 'items.safetensors does not match what this run.s model gives'
+found "the items of an earlier test" 'items.safetensors does not match the results of this run.s model'
 finish

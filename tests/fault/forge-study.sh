@@ -22,7 +22,7 @@ for of in test_loss val_loss test_accuracy val_accuracy; do
     misreported "a better $of in the ledger" "and the log of w2, seed 1, do not agree: $of differs"
 done
 forge_study && sed -i -E '/"w2".*"seed": 1,/{p;s/"seed": 1,/"seed": 3,/}' forged/runs.jsonl
-misreported "a line with a changed seed" 'has the weights of line'
+misreported "a line with a changed seed" 'has the same weights as line'
 forge_study && sed -i -E '/"w2".*"seed": 1,/s/, "chain": "[0-9a-f]*"//' forged/runs.jsonl
 misreported "a line without its chain" 'do not agree: chain differs'
 forge_study && sed -i -E 's/, "chain": "[0-9a-f]*"//' forged/runs.jsonl
@@ -32,7 +32,7 @@ misreported "a changed training loss in the ledger" 'and the log of w2, seed 1, 
 forge_study && sed -i -E '/"w2".*"seed": 1,/s/("stream_sha256": ")[0-9a-f]{4}/\1abcd/' forged/runs.jsonl
 misreported "a changed stream of samples in the ledger" 'and the log of w2, seed 1, do not agree: stream_sha256 differs'
 forge_study && sed -i -E '/"val_loss"/s/("test_loss": )[0-9.]+/\10.5/' "forged/$run/log.jsonl"
-misreported "a better loss in a run's log" 'is not what was written there: the log was edited'
+misreported "a better loss in a run's log" 'does not match the chain of hashes: the log was edited'
 forge_study && rm "forged/$run/log.jsonl"
 misreported "a run without its log" 'chain differs (the log is missing)'
 forge_study && sed -i '$d' "forged/$run/log.jsonl"
@@ -72,7 +72,7 @@ misreported "a changed result of a gate" 'study.json records that 1 of'
 forge_study && rm "forged/$run/gates.json"
 misreported "a run without the record of its gates" 'gates.json is missing, but the log has its hash'
 forge_study && sed -i 's/"failed": 0/"failed": 1/' "forged/$run/gates.json"
-misreported "an edited record of the gates" 'gates.json does not have the hash recorded in the log'
+misreported "an edited record of the gates" 'gates.json does not match the hash recorded in the log'
 forge_study && mv "forged/$run/log.jsonl" log && ln -s "$PWD/log" "forged/$run/log.jsonl"
 misreported "a log that is a link" 'is a symbolic link'
 edit_study 's["arms"][1]["gates"][1]["failed"] = 1' && forger plan forged && "$weft" report forged >/dev/null 2>&1 &&

@@ -73,17 +73,17 @@ refused 'does not have the record of the checkpoint of step 30'
 forge "a log without its last line" && sed -i '$d' forged/log.jsonl
 refused 'does not have the record of the checkpoint of step 30'
 forge "a log without its first line" && sed -i 1d forged/log.jsonl
-refused 'line 1 of forged/log.jsonl is not what was written there'
+refused 'line 1 of forged/log.jsonl does not match its chain'
 forge "a log without a line in the middle" && sed -i 6d forged/log.jsonl
-refused 'line 6 of forged/log.jsonl is not what was written there'
+refused 'line 6 of forged/log.jsonl does not match its chain'
 forge "a log with a line twice" && sed -i 6p forged/log.jsonl
-refused 'line 7 of forged/log.jsonl is not what was written there'
+refused 'line 7 of forged/log.jsonl does not match its chain'
 forge "a log with two lines swapped" && sed -i '6{h;d};7G' forged/log.jsonl
-refused 'line 6 of forged/log.jsonl is not what was written there'
+refused 'line 6 of forged/log.jsonl does not match its chain'
 forge "a log with a better loss" && sed -i -E '/"val_loss"/s/("val_loss": )[0-9.]+/\10.5/' forged/log.jsonl
-refused 'of forged/log.jsonl is not what was written there'
+refused 'of forged/log.jsonl does not match its chain'
 forge "a log with a changed time" && sed -i -E '0,/"seconds"/s/("seconds": )[0-9.e-]+/\11/' forged/log.jsonl
-refused 'of forged/log.jsonl is not what was written there'
+refused 'of forged/log.jsonl does not match its chain'
 forge "a log with a better loss and a chain to match" &&
     python3 - forged/log.jsonl <<'END'
 import hashlib, re, sys
@@ -117,13 +117,13 @@ result $? "$name is noticed at that step"
 
 # ---- checkpoints
 forge "weights of a different step" && cp "$old/model.safetensors" "forged/${new#*/}"
-unusable 'are of different checkpoints: step differs'
-skipped 'are of different checkpoints: step differs'
+unusable 'belong to different checkpoints: step differs'
+skipped 'belong to different checkpoints: step differs'
 forge "moments of a different step" && cp "$old/optimizer.safetensors" "forged/${new#*/}"
-skipped 'are of different checkpoints: step differs'
+skipped 'belong to different checkpoints: step differs'
 forge "weights of a different run" && cp other/step-000000030/model.safetensors "forged/${new#*/}"
-unusable 'are of different checkpoints: config_sha256 differs'
-skipped 'are of different checkpoints: config_sha256 differs'
+unusable 'belong to different checkpoints: config_sha256 differs'
+skipped 'belong to different checkpoints: config_sha256 differs'
 forge "a checkpoint of a different run" && rm -r "forged/${new#*/}" && cp -r other/step-000000030 forged
 refused 'the run in forged has seed=2'
 forge "a checkpoint under the name of a later step" && mv "forged/${new#*/}" forged/step-000000035
@@ -136,14 +136,14 @@ skipped 'do not match their saved hash'
 forge "moments with a flipped bit and no checksums" && metadata "forged/${new#*/}/optimizer.safetensors" "$no_checksums; d[1000] ^= 1"
 skipped 'the moments in forged/step-000000030 do not match their saved hash'
 forge "weights without any metadata" && metadata "forged/${new#*/}/model.safetensors" 'm = {}; d[1000] ^= 1'
-unusable 'are of different checkpoints: step differs'
+unusable 'belong to different checkpoints: step differs'
 skipped 'model.safetensors lacks some of the hashes that bind it to the run'
 forge "weights without any metadata, and no moments" && rm "forged/${new#*/}/optimizer.safetensors" &&
     metadata "forged/${new#*/}/model.safetensors" 'm = {}; d[1000] ^= 1'
 "$weft" eval forged >/dev/null 2>err && grep -q 'has no hashes: its weights cannot be verified' err
 result $? "$name: weft eval reports that nothing vouches for them"
 forge "weights and hashes to match in one file" && metadata "forged/${new#*/}/model.safetensors" "$no_checksums; m['weights_sha256'] = '1' * 64"
-skipped 'are of different checkpoints: weights_sha256 differs'
+skipped 'belong to different checkpoints: weights_sha256 differs'
 forge "a flipped bit, and hashes to match in both files" &&
     metadata "forged/${new#*/}/model.safetensors" "$no_checksums; d[1000] ^= 1" &&
     hash=$(python3 "$here/tests/cli/weights_hash.py" "forged/${new#*/}/model.safetensors") &&
@@ -161,7 +161,7 @@ skipped 'tokenizer.json is not the one that was saved with these weights'
 forge "samples that were skipped" && metadata "forged/${new#*/}/optimizer.safetensors" "$no_checksums; m['samples'] = '160'"
 skipped 'samples were read by step 30'
 forge "samples and steps that were skipped" && metadata "forged/${new#*/}/optimizer.safetensors" "$no_checksums; m['samples'] = '160'; m['step'] = '40'"
-skipped 'are of different checkpoints: step differs'
+skipped 'belong to different checkpoints: step differs'
 forge "a changed stream" && for file in model optimizer; do
     metadata "forged/${new#*/}/$file.safetensors" "$no_checksums; m['stream_sha256'] = '2' * 64"
 done

@@ -28,7 +28,7 @@ result $? "a study without a launcher"
 study --launch env --out none
 [[ $? == 1 && ! -e none ]] && grep -q 'needs the number of concurrent runs: pass --set slots=N' err
 result $? "asks for the number of concurrent runs"
-SLURM_JOB_NUM_NODES=3 study --launch env --out nodes && same nodes && grep -q '4 runs, 3 at once' err
+SLURM_JOB_NUM_NODES=3 study --launch env --out nodes && same nodes && grep -q '4 runs, 3 concurrently' err
 result $? "or starts one run per node of a Slurm job"
 
 # shellcheck disable=SC2016 # the launcher's shell has WEFT_SLOT

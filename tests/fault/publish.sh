@@ -37,7 +37,7 @@ cp -r tokens more && echo secret | tee more/secret.bin more/notes.txt >/dev/null
 result $? "other files in the data folder are not packed"
 seq 4000 >other.txt && "$weft" data prepare other.txt --tokenizer char --out tokens >/dev/null 2>&1 &&
     json=$("$weft" publish text --out other.tar.zst --json 2>err) && [[ $(field data <<<"$json") == "fingerprint only" ]] &&
-    grep -q 'tokens does not have the data that the runs were trained on' err && rm -r tokens && mv aside tokens
+    grep -q 'tokens does not contain the data that the runs were trained on' err && rm -r tokens && mv aside tokens
 result $? "a folder with different data is not packed"
 unpack text.tar.zst && mv tokens gone && ! (cd there/text && "$weft" audit . >/dev/null 2>err) && checks_out text --data data
 result $? "an audit takes them from there"

@@ -68,7 +68,7 @@ result $? "verify prints that a part has no definition of its own"
 WEFT_TEST_SKIP_GATES=1 "$weft" train gpt2 --set ffn=glu --set width=32 --set heads=2 --set steps=1 --out "$work/glu" >/dev/null 2>&1
 for format in hf onnx gguf; do
     ! "$weft" export "$work/glu" --format $format --out "$work/glu-$format" >/dev/null 2>"$work/err" &&
-        grep -q 'ffn=glu cannot be represented in .*: only models of Weft.s own parts can be exported' "$work/err" && [[ ! -e $work/glu-$format ]]
+        grep -q 'ffn=glu cannot be represented in .*: only models that consist of Weft.s own parts can be exported' "$work/err" && [[ ! -e $work/glu-$format ]]
     result $? "a model with a part from outside is not exported as $format: $(cat "$work/err")"
 done
 finish

@@ -254,12 +254,12 @@ SAMPLES = [
     Mutant("the data seed is one higher for one arm", edit("study/plan.c", '"seed=%" PRId64, run->seed);',
            '"seed=%" PRId64, run->seed + run->arm);'), "the first samples of arms wide and narrow differ", ABLATE),
     Mutant("samples of training are shifted for one arm", edit("train/task/recall.c", 'draw_begin(spec, "task.recall", index);',
-           'draw_begin(spec, "task.recall", index + (spec->ffn_width == 33));'), "sample of training 0 differs", ABLATE),
+           'draw_begin(spec, "task.recall", index + (spec->ffn_width == 33));'), "training sample 0 differs", ABLATE),
     Mutant("samples of the test are shifted for one arm", edit("train/task/recall.c", 'draw_begin(spec, "task.recall", index);',
            'draw_begin(spec, "task.recall", index + (index >= (uint64_t)1 << 41 && spec->ffn_width == 33));'),
-           "sample of the test 0 differs", ABLATE),
+           "test sample 0 differs", ABLATE),
     Mutant("the targets of one arm differ", edit("train/task/recall.c", "targets[i] = i < s ? -1 : tokens[i - s + 1];",
-           "targets[i] = i < s + (spec->ffn_width == 33) ? -1 : tokens[i - s + 1];"), "sample of training 0 differs", ABLATE),
+           "targets[i] = i < s + (spec->ffn_width == 33) ? -1 : tokens[i - s + 1];"), "training sample 0 differs", ABLATE),
 ]
 VERIFY_CACHED = "weft verify gpt2 --gate cached --set context=200"
 VERIFY_RINGS = f"{VERIFY_CACHED} --set ra_alpha=0.5 --set ra_window=20 --set m1=yes --set m1_mode=prefix"

@@ -37,7 +37,7 @@ for version in tests/fixtures/*/; do
     result $? "$version: weft compare reads a finished and an unfinished run"
 
     cp -r run-unfinished kept && ! "$weft" train run-unfinished --resume --json >new 2>err &&
-        grep -q 'trained by a different release, whose results had different bits' err && diff -r run-unfinished kept
+        grep -q 'trained by a release whose results are not bit-identical to this one' err && diff -r run-unfinished kept
     result $? "$version: weft train --resume is rejected, and changes nothing"
 
     figures=(params lr seeds loss_mean diff_mean)

@@ -35,7 +35,7 @@ result $? "a sound study is compared, without a word about its pairs"
 
 study other 4
 edit other 'runs["w2-full", 3]["stream_sha256"] = "0" * 64'
-says other w2-full 'not paired' 'with seed 3 it read different samples from dot, or in a different order (no option'
+says other w2-full 'not paired' 'with seed 3 its samples or their order differ from those of dot (no option'
 result $? "an arm that read a different stream of samples gets no verdict"
 "$weft" report "$scratch/other" | grep '^overlap' | grep -q 'not resolved\|worse\|better'
 result $? "while the other arms do"
@@ -60,13 +60,13 @@ result $? "weights drawn with a different init_key may differ"
 
 study same 4
 edit same 'for s in range(1, 6): runs["overlap", s]["weights_sha256"] = runs["dot", s]["weights_sha256"]'
-says same overlap failed 'FAILED: the arm does not differ from dot in any seed (5): its settings have no effect'
+says same overlap failed 'FAILED: the arm does not differ from dot in any of 5 seeds, so its settings have no effect'
 result $? "an arm with the weights of the baseline in every seed has failed"
 "$weft" report "$scratch/same" | grep -q '^again .*reproduced'
 result $? "a declared repeat has not"
 study scores 4
 edit scores 'for s in range(1, 6): runs["overlap", s].update({k: v for k, v in runs["dot", s].items() if k[:3] in ("val", "tes")})'
-says scores overlap failed 'does not differ from dot in any seed'
+says scores overlap failed 'does not differ from dot in any of'
 result $? "so has an arm with the scores of the baseline"
 edit scores 'runs["overlap", 2]["test_loss"] += 1e-9; runs["overlap", 2]["val_loss"] += 1e-9'
 "$weft" report "$scratch/scores" --json | grep -q '"overlap.verdict": "not resolved"'
@@ -81,7 +81,7 @@ result $? "a study without the hashes is compared as before, and the report stat
 "$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q 'better by' "$scratch/out" && ! grep -q 'Not recorded' "$scratch/out"
 result $? "weft compare pairs two arms"
 sed -i -E "s/(\"stream_sha256\": \")[0-9a-f]*/\1$(printf %064d 0)/" "$scratch"/sound/runs/w2-full/*seed-1/log.jsonl
-"$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q '^B .*no verdict: not paired, because with seed 1 it read different samples from A' "$scratch/out"
+"$weft" compare "$scratch"/sound/runs/{dot,w2-full} >"$scratch/out" && grep -q '^B .*no verdict: not paired, because with seed 1 its samples or their order differ from those of A' "$scratch/out"
 result $? "and refuses to where their streams differ"
 
 # Runs of this program: everything is recorded, and what is sound stays so.
@@ -96,9 +96,9 @@ assert len(runs) == 10 and len({streams[a, s] for a in ("dot", "w2", "recomputed
 assert streams["dot", 1] != streams["dot", 2] and streams["more", 1] != streams["dot", 1]
 END
 result $? "weft ablate records the stream of every run: by seed, whatever the model and the micro-batches"
-says real recomputed failed 'does not differ from dot in any seed (2)'
+says real recomputed failed 'does not differ from dot in any of 2 seeds'
 result $? "an arm whose setting changes no bit has failed"
-says real more 'not paired' 'with seed 1 it read different samples from dot, or in a different order (batch is 6, not 4)'
+says real more 'not paired' 'with seed 1 its samples or their order differ from those of dot (batch is 6, not 4)'
 result $? "an arm with a different batch size is not paired, and the option is named"
 "$weft" report "$scratch/real" >"$scratch/out" && ! grep -q 'Not recorded\|^w2 .*not paired\|^halves .*not paired' "$scratch/out"
 result $? "arms with a different geometry or different micro-batches are"

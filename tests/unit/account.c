@@ -24,7 +24,7 @@ static int64_t state_bytes(const struct stage *s)
 static const char *advice(const struct stage *s, int64_t more)
 {
     assert_int_equal(weft_account_fit(s->model, &s->recipe, 1, state_bytes(s) + more), WEFT_NOMEM);
-    const char *text = strstr(weft_error(), "GiB are free");
+    const char *text = strstr(weft_error(), "GiB is free");
     assert_non_null(text);
     text = strstr(text, ". Try ");
     assert_non_null(text);

@@ -67,7 +67,7 @@ static void no_verdict(void **state)
     (void)state;
     open_study("narrow: ffn_width=32 | wide: ffn_width=34 | more: batch=8");
     check_error(weft_study_verdict_possible(&study), WEFT_CHECK,
-                "on arm more: it is trained on 160 samples, not on 80 as narrow is (steps=20 x batch=8 x");
+                "on arm more: it is trained on 160 samples instead of 80 like narrow (steps=20 x batch=8 x");
     weft_study_release(&study);
     open_study("narrow: ffn_width=32 | halved: batch=2 micro_batches=2 | faster: batch=8 steps=10");
     check(weft_study_verdict_possible(&study));
@@ -94,10 +94,10 @@ static void refused(uint64_t from, const char *words)
 static void different_samples(void **state)
 {
     (void)state;
-    refused(0, "sample of training 0 differs");
-    refused(7, "sample of training 7 differs");
-    refused(WEFT_HELD_OUT, "sample of validation 0 differs");
-    refused(WEFT_TEST + 3, "sample of the test 3 differs");
+    refused(0, "training sample 0 differs");
+    refused(7, "training sample 7 differs");
+    refused(WEFT_HELD_OUT, "validation sample 0 differs");
+    refused(WEFT_TEST + 3, "test sample 3 differs");
 }
 
 /* With learning rates to choose from, the runs that are judged have none yet. */

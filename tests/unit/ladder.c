@@ -185,12 +185,12 @@ static void wrong_ladders_are_refused(void **state)
     double compute[] = {1, 2, 2}, losses[9] = {0};
     struct weft_ladder l = {
         .rungs = 2, .seeds = 3, .base_compute = compute, .arm_compute = compute, .base = losses, .arm = losses};
-    check_error(weft_ladder(&l), WEFT_INVALID, "a ladder of 2 rungs");
+    check_error(weft_ladder(&l), WEFT_INVALID, "a ladder cannot have 2 rungs");
     l.rungs = 3;
     check_error(weft_ladder(&l), WEFT_INVALID, "rung 3 has compute 2");
     compute[2] = 4;
     l.seeds = 2;
-    check_error(weft_ladder(&l), WEFT_INVALID, "a ladder of 2 seeds");
+    check_error(weft_ladder(&l), WEFT_INVALID, "a ladder cannot have 2 seeds");
     l.seeds = 3;
     losses[4] = NAN;
     check_error(weft_ladder(&l), WEFT_INVALID, "rung 2, seed number 2");

@@ -82,7 +82,7 @@ static void errors_say_what_to_do(void **state)
         {"data=\xff", "expected a string of at most 2047 bytes"},
         {"laers=3", "did you mean layers?"},
         {"rope_base=500", "set pos=rope or pos=yarn"},
-        {"rope_base=500", "leave it out or at 10000"},
+        {"rope_base=500", "remove it or set it to 10000"},
         {"rope_base=much", "set pos=rope"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

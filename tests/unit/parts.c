@@ -352,12 +352,11 @@ static void limits_name_the_part(void **state)
     check(weft_part_register(&losing.part));
     check(weft_part_register(&keeping.part));
     check(build_with("watching", 14, WEFT_WATCH)); /* attention has two of 16 */
-    check_error(build_with("watching", 20, WEFT_WATCH), WEFT_INVALID,
-                "blocks.1.ffn: the watch watched14 is one too many");
+    check_error(build_with("watching", 20, WEFT_WATCH), WEFT_INVALID, "blocks.1.ffn: cannot watch watched14");
     check(build_with("losing", 7, WEFT_TRAIN));
-    check_error(build_with("losing", 12, WEFT_TRAIN), WEFT_INVALID, "blocks.0.ffn: the loss term lost");
+    check_error(build_with("losing", 12, WEFT_TRAIN), WEFT_INVALID, "blocks.0.ffn: cannot add the loss term lost");
     check(build_with("keeping", 8, WEFT_PREFILL));
-    check_error(build_with("keeping", 40, WEFT_PREFILL), WEFT_INVALID, "ffn: the cache kept");
+    check_error(build_with("keeping", 40, WEFT_PREFILL), WEFT_INVALID, "ffn: cannot add the cache kept");
 }
 
 /* ---- mistakes in a part: a weight that it does not declare, and shapes that differ */

@@ -203,7 +203,7 @@ static void a_broken_rank_is_found(void **state)
         *(fault.backward ? &op->bwd.run : &op->fwd.run) = run_broken;
         enum weft_status status = weft_comm_loopback(RANKS, train_verified, &v);
         weft_mutants_restore();
-        snprintf(wanted, sizeof wanted, "has different bits on rank %d:", v.broken);
+        snprintf(wanted, sizeof wanted, "differs on rank %d:", v.broken);
         print_message("%s %s, bit %d: found at step %lld\n", weft_op(fault.op)->name,
                       fault.backward ? "backward" : "forward", fault.bit, (long long)v.step[v.broken] + 1);
         assert_int_equal(status, WEFT_CHECK);

@@ -158,9 +158,9 @@ static void verdicts_in_words(void **state)
     c = compare(close, zeros, 5);
     expect_text(&c, "better by 0.0200 nats [0.0004, 0.0396], 5 seeds");
     c = compare(near, zeros, 5);
-    expect_text(
-        &c, "not resolved: +0.004 nats [-0.023, 0.031], 5 seeds. If it truly is +0.004, 231 seeds would resolve it; "
-            "7 if it is +0.031, and no number if it is 0. These 5 could have found 0.036 or more");
+    expect_text(&c, "not resolved: +0.004 nats [-0.023, 0.031], 5 seeds. If the true difference is +0.004, 231 seeds "
+                    "would resolve it; 7 seeds if it is +0.031, and no number of seeds if it is 0. These 5 seeds could "
+                    "resolve a difference of 0.036 or more");
     c = compare(near, zeros, 1);
     assert_true(isnan(c.sd) && isnan(c.p) && isnan(c.p_holm) && isnan(c.alone.low) && isnan(c.over_noise));
     assert_int_equal(weft_verdict(&c), WEFT_TOO_FEW_SEEDS);
@@ -368,11 +368,10 @@ static void bootstrap_moves_with_the_data(void **state)
     struct weft_interval one = weft_bootstrap(&c), again = weft_bootstrap(&c);
     assert_memory_equal(&one, &again, sizeof one);
     assert_true(one.low > c.alone.low && one.low > 0 && one.high > c.mean); /* no difference was below 0 */
-    expect_text(
-        &c,
-        "not resolved: +0.6 nats [-0.5, 1.8], 8 seeds. If it truly is +0.6, 42 seeds would resolve it; 7 if it is "
-        "+1.8, and no number if it is 0. These 8 could have found 1.6 or more (for this arm alone, the t interval is "
-        "[-0.54, 1.76] but the bootstrap interval [0.05, 2.07]: look at the seeds)");
+    expect_text(&c, "not resolved: +0.6 nats [-0.5, 1.8], 8 seeds. If the true difference is +0.6, 42 seeds would "
+                    "resolve it; 7 seeds if it is +1.8, and no number of seeds if it is 0. These 8 seeds could resolve "
+                    "a difference of 1.6 or more (for this arm alone, the t interval is [-0.54, 1.76] but the "
+                    "bootstrap interval is [0.05, 2.07]: check the individual seeds)");
     for (int i = 0; i < 8; i++)
         moved[i] = 4 * skewed[i] - 16;
     c = compare(moved, zeros, 8);

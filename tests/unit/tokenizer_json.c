@@ -338,7 +338,7 @@ static void refused_parts(void **state)
         {{.pre = "{\"type\":\"Sequence\",\"pretokenizers\":[" GPT2 "," GPT2 "]}"}, "pre_tokenizer (ByteLevel)"},
         {{.pre = "{\"type\":\"Punctuation\"}"}, "pre_tokenizer (Punctuation)"},
         {{.pre = SPLIT("Regex", "a", "Merged", false)}, "behavior \"Merged\""},
-        {{.pre = SPLIT("Regexp", "a", "Isolated", false)}, "no pattern"},
+        {{.pre = SPLIT("Regexp", "a", "Isolated", false)}, "exactly one pattern"},
         {{.pre = SPLIT("Regex", "a(", "Isolated", false)}, "the pattern \"a(\""},
         {{.pre = SPLIT("Regex", "a*", "Isolated", false)}, "an empty text"},
         {{.pre = SPLIT("String", "", "Isolated", false)}, "an empty text"},
@@ -355,13 +355,15 @@ static void refused_parts(void **state)
         {{.text = true, .tokens = "a", .model = "\"byte_fallback\":true,\"ignore_merges\":true"}, "ignore_merges"},
         {{.added = "{\"id\":256,\"content\":\"x y\",\"rstrip\":true}"}, "rstrip"},
         {{.added = "{\"id\":256,\"content\":\"x y\",\"single_word\":true}"}, "single_word"},
-        {{.tokens = "\xc4\xa0x", .added = ADDED(256, "\xc4\xa0x", false, false)}, "a different text"},
+        {{.tokens = "\xc4\xa0x", .added = ADDED(256, "\xc4\xa0x", false, false)},
+         "text in the vocabulary is different"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        refused(&rows[i].parts, strstr(rows[i].says, "no pattern") ? WEFT_FORMAT : WEFT_UNSUPPORTED, rows[i].says);
+        refused(&rows[i].parts, strstr(rows[i].says, "exactly one pattern") ? WEFT_FORMAT : WEFT_UNSUPPORTED,
+                rows[i].says);
     refused(&(struct parts){.added = ADDED(257, "xy", false, false)}, WEFT_FORMAT, "the next free one is 256");
     refused(&(struct parts){.post = "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}"},
-            WEFT_FORMAT, "without one id");
+            WEFT_FORMAT, "does not have exactly one id");
     refused(&(struct parts){.text = true, .tokens = "a", .merges = "\"<0x41> a\""}, WEFT_FORMAT, "merge 1 needs");
 }
 

@@ -16,8 +16,7 @@ enum { TOKENS_KEY = 61, LEAST_BYTES = 16 << 20 };
 
 static void report_equal(const struct weft_trial *t, double found, double predicted, const char *name)
 {
-    weft_trial_report(t, found == predicted, found, predicted, name, "%.17g were predicted, %.17g found", predicted,
-                      found);
+    weft_trial_report(t, found == predicted, found, predicted, name, "predicted %.17g, found %.17g", predicted, found);
 }
 
 /* The measured cost of running a graph. */
@@ -35,7 +34,7 @@ static double sum_products(const struct weft_probe *p)
     int n = weft_exec_products(p->exec, NULL, 0);
     struct weft_product *list = calloc((size_t)n + 1, sizeof *list);
     weft_exec_products(p->exec, list, list ? n : 0);
-    for (int i = 0; list && i < n; i++) /* matmuls of attention have a share of 1/2 and are left out */
+    for (int i = 0; list && i < n; i++) /* skips the matmuls of attention, whose share is 1/2 */
         sum += list[i].share == 1 ? (double)list[i].m * (double)list[i].n * (double)(list[i].k * list[i].batch) : 0;
     free(list);
     return sum;
@@ -61,7 +60,7 @@ static double count_weights(const struct weft_probe *p)
     double sum = 0;
     for (int i = 0; i < p->model->params.count; i++) {
         const struct weft_param *w = &p->model->params.list[i];
-        /* a weight that is in no graph has only its declared shape */
+        /* a weight that is not in the graph has only its declared shape */
         sum += p->net.weights[i] ? (double)weft_tensor_count(weft_exec_tensor(p->exec, p->net.weights[i]))
                                  : (double)w->count;
     }
@@ -91,7 +90,8 @@ static void check_memory(const struct weft_trial *t, double grown, double planne
     const double limit = 0.05;
     double error = fabs(grown / planned - 1);
     weft_trial_report(t, error <= limit, error, limit, "memory of a step, relative difference from the plan",
-                      "%.1f MiB were planned, resident memory grew by %.1f MiB", planned / 1048576, grown / 1048576);
+                      "the plan needs %.1f MiB, but resident memory grew by %.1f MiB", planned / 1048576,
+                      grown / 1048576);
 }
 
 /* Compares the kernels' counts with the declarations of their ops, on which all predictions are based. Ops with matmuls
@@ -106,7 +106,7 @@ static void check_counts(const struct weft_trial *t, const struct taken *taken, 
     report_equal(t, taken->attention, taken->declared_attention, name);
     snprintf(name, sizeof name, "declared FLOPs of ops with products in %s, beside these", graph);
     double beside = taken->products_flops / (2 * taken->products) - 1;
-    weft_trial_report(t, beside >= 0 && beside <= limit, beside, limit, name, "%.6g are declared, %.6g were counted",
+    weft_trial_report(t, beside >= 0 && beside <= limit, beside, limit, name, "%.6g declared, %.6g counted",
                       taken->products_flops, 2 * taken->products);
 }
 
@@ -141,7 +141,7 @@ static enum weft_status check_cache(const struct weft_trial *t, const struct wef
     return status;
 }
 
-/* Uses a batch so large that other memory of the process does not matter (only if memory is checked). */
+/* If memory is checked, uses a batch so large that the rest of the process's memory is negligible. */
 enum weft_status weft_gate_accounted(const struct weft_trial *t)
 {
     struct weft_spec spec = *t->model->spec;

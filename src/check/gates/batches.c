@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * batches.c - checks that the gradient of a batch is the sum of the gradients of its parts, on the training graph at
- * the training batch and length.
+ * batches.c - checks that the gradient of a batch is the sum of the gradients of its parts, on the training graph with
+ * the batch size and length of training.
  *
- * Kernels are compared with references on few rows; here they run on as many as in training, and again on a few
- * sequences at a time. Only the order of sums may differ, except that the gradient of a matrix which is computed from
- * others is rounded to bf16 before it is passed on to them. Auxiliary losses, which may contrast sequences with each
- * other, are left out.
+ * Other checks compare kernels with references on only a few rows; here the kernels run on as many rows as in training,
+ * and again on a few sequences at a time. Only the order of summation may differ, except that the gradient of a matrix
+ * that is computed from other weights is rounded to bf16 before it is passed on to them. Auxiliary losses, which may
+ * contrast sequences with each other, are left out.
  */
 #include "check/probe/gate.h"
 
@@ -18,12 +18,12 @@
 enum { TOKENS_KEY = 96, FEW_ROWS = 256 };
 #define LIMIT_F32 1e-4
 #define LIMIT_BF16 5e-3
-#define SHARE 0.1  /* fraction of the time of all checks */
-#define SMALL 1e-3 /* fraction of the largest gradient; smaller ones have its rounding errors */
+#define SHARE 0.1  /* fraction of the time limit of all checks */
+#define SMALL 1e-3 /* fraction of the largest gradient; rounding errors of large gradients reach smaller ones */
 
 struct batch {
     struct weft_probe probe;
-    int64_t sequences, length, each; /* each: number of sequences in a part */
+    int64_t sequences, length, each; /* each: number of sequences per part */
     int32_t *tokens, *targets;       /* tokens and targets of the whole batch */
     float *whole, *losses;           /* gradient of the whole batch; loss of each row */
 };
@@ -61,7 +61,8 @@ static void close_batch(struct batch *b)
     free(b->whole);
 }
 
-/* Runs some sequences of the batch, with the masks and the weight that their rows have in it. Adds to the gradients. */
+/* Runs some sequences of the batch with the same dropout masks and loss weights as in the whole batch, and adds to the
+ * gradients. */
 static void run(struct batch *b, int64_t first, int64_t count)
 {
     const struct weft_probe *p = &b->probe;
@@ -76,7 +77,7 @@ static void run(struct batch *b, int64_t first, int64_t count)
     weft_defer(weft_exec_run(p->exec));
 }
 
-/* Returns the largest relative difference of a weight's gradient, and sets *at to the weight. */
+/* Returns the largest relative difference between the gradients of a weight, and sets *at to that weight. */
 static double worst_weight(const struct batch *b, int *at)
 {
     const struct weft_params *params = &b->probe.model->params;

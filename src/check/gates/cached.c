@@ -3,11 +3,11 @@
  * cached.c - checks that sequences fed through a cache give the same logits as whole sequences.
  *
  * Two sequences are fed in parallel, with their pages in shuffled order: first in random chunks, then token by token.
- * The logits must have the same bits. Then they are decoded as by a user, starting with a chunk. The bits must again be
- * the same, unless latents are absorbed, which rounds differently. In f32 the absorbed result is compared with the
- * whole pass; a choice between near ties (the k largest routes) may differ, so one of a few token sequences must agree.
- * In bf16 such choices differ everywhere, so both are compared with f64: for one of the sequences, the error of
- * absorbing must not be much larger than the error of the whole pass.
+ * The logits must have the same bits. Then the sequences are decoded as a user would decode them, starting with a
+ * chunk. The bits must again be the same, unless latents are absorbed, which rounds differently. In f32 the absorbed
+ * result is compared with the whole pass; a choice between near ties (the k largest routes) may differ, so it is enough
+ * if one of a few token sequences agrees. In bf16 such choices differ everywhere, so both results are compared with
+ * f64: for one of the sequences, the error of absorbing must not be much larger than the error of the whole pass.
  */
 #include "check/probe/gate.h"
 #include "infer/infer.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { SEQUENCES = 2, MOST = 17, TOKENS_KEY = 31, CHUNKS_KEY = 32, SCATTER = 33, ATTEMPTS = 3 };
-enum { LARGE = 150 }; /* maximum chunk of the model itself in tokens */
+enum { LARGE = 150 }; /* maximum number of tokens in a chunk for the model itself */
 
 struct stage {
     const struct weft_nn *model;

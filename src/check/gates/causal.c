@@ -3,8 +3,8 @@
  * causal.c - checks that no bit of a row depends on later tokens.
  *
  * One batch contains a sequence and, for every position t, the same sequence with different tokens after t; a second
- * batch contains it cut off after t. Rows up to t must be the same. Both are repeated with matrices so large that a
- * mask made of a finite constant no longer hides anything.
+ * batch contains the sequence cut off after t. Rows up to t must be the same. Both runs are repeated with matrices
+ * scaled up so far that a mask made of a finite constant no longer hides anything.
  */
 #include "check/probe/gate.h"
 
@@ -14,10 +14,10 @@
 
 enum { MOST = 70, TOKENS_KEY = 21, OTHERS_KEY = 22 };
 
-/* Sequence 0 is whole, sequence s > 0 shares its first s tokens. */
+/* Sequence 0 is whole; a sequence s > 0 has the same first s tokens. */
 struct batch {
     struct weft_probe probe;
-    int64_t count; /* number of sequences, and of tokens in the whole one */
+    int64_t count; /* number of sequences, and number of tokens in the whole sequence */
     int64_t lengths[MOST];
 };
 
@@ -28,7 +28,7 @@ static void write_tokens(struct batch *b)
     for (int64_t s = 0; s < b->count; s++)
         for (int64_t t = 0; t < b->lengths[s]; t++, tokens++) {
             uint64_t token = weft_below(TOKENS_KEY, (uint64_t)t, vocab);
-            if (s > 0 && t >= s) /* always a different token */
+            if (s > 0 && t >= s) /* always differs from the old token */
                 token += 1 + weft_below(OTHERS_KEY, (uint64_t)(s * MOST + t), vocab - 1);
             *tokens = (int32_t)(token % vocab);
         }
@@ -44,7 +44,8 @@ static bool same(const float *a, const float *b, int64_t n)
     return true;
 }
 
-/* Returns the number of rows that differ, and sets the first of them and the first token that it must not depend on. */
+/* Returns the number of rows that differ. Sets *first to the first of them, and *seen to the first token that was
+ * replaced. */
 static int64_t compare(const struct batch *b, int64_t *first, int64_t *seen)
 {
     const struct weft_tensor *logits = weft_exec_tensor(b->probe.exec, b->probe.net.logits);
@@ -66,7 +67,7 @@ static int64_t compare(const struct batch *b, int64_t *first, int64_t *seen)
     return differing;
 }
 
-/* Runs the sequence and its copies, changed or cut off. */
+/* Runs the sequence and its copies, which are changed or, if `cut` is set, cut off. */
 static void run(struct batch *b, bool cut)
 {
     for (int64_t s = 0; s < b->count; s++)
@@ -87,7 +88,7 @@ static void report(const struct weft_trial *t, struct batch *b, bool cut, double
                       "logits of position %lld depend on the token at %lld", (long long)first, (long long)seen);
 }
 
-/* Scales matrices only, because temperatures and gains are exponents or factors of them. */
+/* Scales only matrices, because temperatures and gains are themselves exponents or factors. */
 static void enlarge(struct weft_probe *p, double factor)
 {
     for (int i = 0; i < p->model->params.count; i++) {
@@ -98,8 +99,8 @@ static void enlarge(struct weft_probe *p, double factor)
     weft_defer(weft_exec_prepare(p->exec));
 }
 
-/* Scales matrices as far as the model allows, because scores beyond 1e9 have no probabilities in f32. Runs the changed
- * copies and returns the factor. */
+/* Scales matrices as far as the model allows, because scores beyond 1e9 give no finite probabilities in f32. Runs the
+ * changed copies and returns the factor. */
 static double enlarge_much(struct batch *b)
 {
     for (double factor = 1000;; factor /= 10) {

@@ -3,7 +3,7 @@
  * forked.c - checks that a sequence forked in a cache and its branch continue as if each had been fed from the start.
  *
  * Sequences are forked around the boundary of a page, and branches are forked again. Then all continue with their own
- * tokens, some are reset, and a new sequence takes over the free pages. Every row must have the bits that it has in the
+ * tokens, some are reset, and a new sequence takes over the free pages. Every row must have the same bits as in the
  * whole sequence. Absorbed latents round differently, so for them a second session, in which every branch is fed from
  * the beginning in the same pieces, must give the same bits.
  */
@@ -25,7 +25,7 @@ struct fork {
     int64_t at;
     bool reset; /* reset it after its first own token, while others continue */
 };
-/* Parents first, and the branches of each in the order of their lengths. */
+/* Parents come first; the branches of each are sorted by length. */
 static const struct fork near[] = {{-1, 0, true},    {0, 1, false},        {1, 2, false},
                                    {0, PART, false}, {3, PART + 3, false}, {0, PAGE - 1, false},
                                    {0, PAGE, false}, {6, PAGE + 2, true},  {0, PAGE + 1, false}};
@@ -46,11 +46,11 @@ struct family {
     struct weft_probe whole; /* the whole sequences */
     struct weft_decoder *forked;
     struct weft_decoder *apart; /* session without forks; NULL: rows are compared with the whole pass */
-    int64_t longest, chunk;     /* maximum tokens in a sequence, and in a feed */
+    int64_t longest, chunk;     /* maximum number of tokens in a sequence, and in one feed */
     int count;
     struct branch list[MOST_BRANCHES];
     int64_t differing;     /* number of rows that differ */
-    int64_t at, forked_at; /* position of the first one; length at which its sequence was forked */
+    int64_t at, forked_at; /* position of the first such row; length at which its sequence was forked */
 };
 
 /* ---- the sequences */
@@ -76,7 +76,7 @@ static void list_branches(struct family *f, const struct fork *forks, int count,
     }
 }
 
-/* Returns the sequence that takes over the first one's place once that is reset; it is not one of the `count`. */
+/* Returns the sequence that replaces the first one after its reset; `count` does not include it. */
 static struct branch *successor(struct family *f) { return &f->list[f->count]; }
 
 static void add_successor(struct family *f)
@@ -172,7 +172,7 @@ static enum weft_status fork_branch(struct family *f, struct branch *b)
     return WEFT_OK;
 }
 
-/* Feeds one token of each branch, or two of some. Sets *fed to whether any were left. */
+/* Feeds one token of each branch, or two tokens of some branches. Sets *fed to whether any tokens were left. */
 static enum weft_status feed_all(struct family *f, int round, bool *fed)
 {
     struct branch *some[MOST_BRANCHES];
@@ -239,7 +239,7 @@ static void close_sessions(struct family *f)
     f->forked = f->apart = NULL;
 }
 
-/* Writes which of the forks that a longer context would have were made. */
+/* Writes where the forks begin, and how many of the forks fit into the context. */
 static void describe(const struct weft_trial *t, const struct family *f, int count, int64_t base, bool absorbs,
                      char where[160])
 {
@@ -250,7 +250,7 @@ static void describe(const struct weft_trial *t, const struct family *f, int cou
              absorbs ? ", absorbed, against sequences without forks" : "");
 }
 
-/* Pages still in use after all sequences are reset are lost. */
+/* Runs the sessions. A page that is still in use after all sequences are reset has been leaked. */
 static enum weft_status run_sessions(const struct weft_trial *t, struct family *f, const struct fork *forks, int count,
                                      int64_t base, bool absorbs)
 {
@@ -290,7 +290,7 @@ static enum weft_status check(const struct weft_trial *t, struct family *f, cons
     return WEFT_OK;
 }
 
-/* Returns the maximum length of a sequence that there is memory for. */
+/* Returns the length, limited so that the logits of all sequences fit in memory. */
 static int64_t cut(const struct weft_spec *spec, int64_t length, int count)
 {
     return weft_max(1, weft_min(weft_min(length, spec->context), WEFT_MOST_LOGITS / ((count + 1) * spec->vocab)));

@@ -3,10 +3,10 @@
  * gradient.c - checks that gradients are the derivatives of the loss.
  *
  * In f64, along random directions in every weight, a central difference of the loss is compared with the gradient in
- * that direction. Then the fast f32 gradients are compared with those in f64.
- * Choices between near ties (the k largest routes) make the loss jump. If a difference spans a jump, a smaller step is
- * tried; and one of a few token sequences must have no jump, and the same choices in f32 as in f64. With dropout, one
- * direction through all weights is checked.
+ * that direction. Then the fast f32 gradients are compared with those in f64. Choices between near ties (the k largest
+ * routes) make the loss jump. If a difference spans a jump, a smaller step is tried. It is enough if one of a few token
+ * sequences has no jump and makes the same choices in f32 as in f64. With dropout, one direction through all weights is
+ * checked.
  */
 #include "check/probe/gate.h"
 
@@ -185,7 +185,7 @@ static enum weft_status check_dropped(const struct weft_trial *t, struct weft_pr
     return WEFT_OK;
 }
 
-/* Checks that TRAIN gives the losses of EVAL at a dropout rate that drops nothing. */
+/* Checks that TRAIN gives the same losses as EVAL at a dropout rate that drops nothing. */
 static enum weft_status check_undropped(const struct weft_trial *t, struct weft_probe *trained, struct weft_probe *eval)
 {
     const double limit = 1e-9;

@@ -2,8 +2,8 @@
  *
  * isolated.c - checks that no bit of a sequence's rows depends on its place in the batch or on the other sequences.
  *
- * A batch is run twice: unchanged, and with every sequence one place further and different tokens in the first. The
- * sequences that only moved must keep the bits of their rows: logits of FORWARD on the twin, losses of EVAL on the
+ * A batch is run twice: unchanged, and with every sequence moved one place further and different tokens in the first.
+ * The sequences that only moved must keep the bits of their rows: logits of FORWARD on the twin, losses of EVAL on the
  * model itself.
  */
 #include "check/probe/gate.h"
@@ -29,7 +29,8 @@ static int32_t *ints(const struct weft_probe *p, const struct weft_value *v)
     return v ? weft_exec_tensor(p->exec, v)->data : NULL;
 }
 
-/* Moves the tokens or targets of every sequence one place further; the last becomes the first, plus `shift`. */
+/* Moves the tokens or targets of every sequence to the next one. The first sequence gets those of the last, plus
+ * `shift`. */
 static void move(int32_t *numbers, int32_t *last, int64_t sequences, int64_t length, int64_t shift, int64_t vocab)
 {
     if (!numbers)

@@ -6,7 +6,7 @@
  *   - every mechanism that can be turned off changes the logits, or at least the gradients, when it is turned off in
  *     all layers and in each of them (switches.c);
  *   - every option that is not at its default changes something: weights, their initial values, logits or gradients or,
- *     if its table declares that, the plan;
+ *     if its table declares only that, the plan;
  *   - auxiliary losses have their own gradient;
  *   - relative positions depend only on distances: moving all positions changes nothing.
  * A mechanism that is declared and counted but not wired in fails here, and so does a loss without a gradient.
@@ -19,10 +19,10 @@
 #include <string.h>
 
 enum { SEQUENCES = 2, LENGTH = 10, SHIFT = 7, TOKENS_KEY = 11 };
-#define ROUNDING 1e-12 /* f64 has 1e-16, and a setting that is read back may differ by that much */
+#define ROUNDING 1e-12 /* the precision of f64 is 1e-16, and a setting that is read back may differ by that much */
 
 /* Runs a model on fixed tokens with the reference kernels, without dropout. If `s` is not NULL, weights are changed as
- * required by this switch being off in a layer. */
+ * required if this switch is off in the layer. */
 static enum weft_status run(struct weft_probe *p, const struct weft_nn *model, enum weft_use use,
                             const struct weft_switch *s, int layer)
 {
@@ -106,7 +106,8 @@ struct base {
     struct weft_probe trained, forward;
 };
 
-/* Measures the effect of the switch: `other` is the base model with it off in one layer or (-1) in all. */
+/* Measures the effect of the switch: `other` is the base model with the switch off in one layer or (-1) in all
+ * layers. */
 static enum weft_status effect_on(const struct base *base, const struct weft_nn *other, const struct weft_switch *s,
                                   int layer, double *effect)
 {
@@ -192,7 +193,7 @@ static enum weft_status has_effect(const struct base *base, const struct weft_nn
     return WEFT_OK;
 }
 
-/* Returns whether the default stands for the current value, such as kv_heads=0 for the number of heads. */
+/* Returns whether the default is equivalent to the current value; for example, kv_heads=0 means the number of heads. */
 static bool stands_for_it(const struct weft_spec *with_default, const struct weft_option *o)
 {
     struct weft_options all;
@@ -203,7 +204,7 @@ static bool stands_for_it(const struct weft_spec *with_default, const struct wef
     return false;
 }
 
-/* Checks one option. If the model is impossible with the default, the option has an effect. */
+/* Checks one option. If the default gives an invalid model, the option has an effect. */
 static enum weft_status check_default(const struct weft_trial *t, const struct base *base, const struct weft_option *o,
                                       bool *has)
 {
@@ -226,7 +227,8 @@ static enum weft_status check_default(const struct weft_trial *t, const struct b
     return status;
 }
 
-/* Skipped for short contexts, in which windows and similar options have no effect. */
+/* Checks all options that are not at their defaults. This is skipped for short contexts, in which windows and similar
+ * options have no effect. */
 static enum weft_status check_defaults(const struct weft_trial *t, const struct base *base)
 {
     struct weft_options all;
@@ -262,13 +264,13 @@ static void check_losses(const struct weft_trial *t, struct weft_probe *trained)
     for (int i = 0; i < t->model->params.count; i++)
         largest = fmax(largest, norm(weft_probe_grad(trained, i)));
     weft_trial_report(t, largest > ROUNDING, largest, ROUNDING, "auxiliary losses alone give a gradient",
-                      "%s is computed, but no weight has a gradient from it", trained->net.terms[0].name);
+                      "%s is computed, but it gives no weight a gradient", trained->net.terms[0].name);
 }
 
 /* ---- positions */
 
-/* For example, if keys are rotated and queries are not, the result depends on where the sequence begins. Schemes that
- * add something to the embedding depend on absolute positions and are left out. */
+/* Checks that the result does not depend on where the sequence begins, as it would if, for example, keys are rotated
+ * and queries are not. Schemes that add something to the embedding depend on absolute positions and are left out. */
 static enum weft_status check_positions(const struct weft_trial *t, const struct base *base)
 {
     const double limit = 1e-9;

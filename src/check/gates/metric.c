@@ -2,8 +2,8 @@
  *
  * metric.c - checks that scores which a geometry declares to be squared distances are distances: with the same raw
  * vectors as queries and keys, a point has distance 0 to itself and a positive one to others, the distance is
- * symmetric, and it is never longer than the way through a third point. A geometry that loses a term of its distance
- * may still train; this check notices it without knowing the formula.
+ * symmetric, and it is never longer than the path through a third point. A geometry whose distance lacks a term may
+ * still train; this check detects that without knowing the formula.
  *
  * The attention of each block runs alone, in f64, on sequences of two points. The second row's output lies between the
  * values of both points, and its position between them gives the difference of the two scores.
@@ -19,10 +19,10 @@ enum { POINTS = 4, PAIRS = POINTS * (POINTS - 1), MOST_HEADS = 16, POINTS_KEY = 
 #define LIMIT 1e-6
 
 struct points {
-    double square[MOST_HEADS][POINTS][POINTS]; /* score of a point with itself minus that with a different point */
+    double square[MOST_HEADS][POINTS][POINTS]; /* score of a point with itself minus its score with a different point */
 };
 
-/* ---- weights: the same for queries and keys, and an identity for the output */
+/* ---- weights: the same for queries and keys, and the identity for the output */
 
 static double *weights_of(const struct weft_probe *p, int layer, const char *name, const struct weft_param **w)
 {
@@ -74,7 +74,7 @@ static void write_points(const struct weft_probe *p)
     }
 }
 
-/* Returns one element of what attention adds to a row. */
+/* Returns one element of the output of attention, which is added to a row. */
 static double added(const struct weft_probe *p, int64_t row, int64_t e)
 {
     const struct weft_tensor *x = weft_exec_tensor(p->exec, p->net.x), *y = weft_exec_tensor(p->exec, p->net.y);
@@ -82,7 +82,8 @@ static double added(const struct weft_probe *p, int64_t row, int64_t e)
     return weft_tensor_get(y, at) - weft_tensor_get(x, at);
 }
 
-/* The first row of a sequence is the value of its point. */
+/* Computes the squared distances from the outputs. The first row of a sequence attends only to itself, so its output is
+ * its value. */
 static void read_points(const struct weft_probe *p, struct points *found)
 {
     const struct weft_spec *spec = p->model->spec;
@@ -133,7 +134,7 @@ static void judge_head(double d[POINTS][POINTS], struct breach *worst, int layer
             for (int c = 0; c < POINTS; c++)
                 if (c != a && c != b)
                     note(worst, sqrt(fmax(0, d[a][b])) - sqrt(fmax(0, d[a][c])) - sqrt(fmax(0, d[c][b])),
-                         "the way through a third point is shorter", layer);
+                         "the path through a third point is shorter", layer);
         }
 }
 

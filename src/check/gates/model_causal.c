@@ -8,13 +8,13 @@
  * its own dropout and one additional output.
  *
  * Bits: in every sequence a position and all later ones get different tokens; the losses of all earlier rows must keep
- * their bits. A leak at a single position is found if the position after it is among those tried: the last, those
+ * the same bits. A leak at a single position is found if the position after it is among those tried: the last, those
  * around the boundaries of tiles and pages, then the others, as time allows. In the training graph the first sequence
  * keeps its tokens, so that all its rows must keep their bits.
  *
- * Agreement: without dropout, TRAIN and EVAL must give every row's loss the same bits, and the logits of FORWARD the
- * same loss and prediction up to rounding. So results for one of them hold for all. FORWARD is compared at every row
- * with a model that was fed token by token and has not seen later tokens (gate cached).
+ * Agreement: without dropout, the loss of every row must have the same bits in TRAIN and EVAL, and the logits of
+ * FORWARD must give the same loss and prediction up to rounding. So results for one graph hold for all. FORWARD is
+ * compared at every row with a model that was fed token by token and has not seen later tokens (gate cached).
  */
 #include "check/probe/gate.h"
 
@@ -33,8 +33,8 @@ enum {
 
 /* ---- the positions to try */
 
-/* All positions except the first, each once: the last; those around each boundary of a tile, late ones first; then the
- * others, spread over the context. */
+/* All positions except the first, each once, in this order: the last, those around each tile boundary from late to
+ * early, and the others, spread over the context. */
 struct places {
     int64_t *at, count;
     bool *listed; /* indexed by position */
@@ -62,7 +62,7 @@ static enum weft_status list_places(struct places *p, int64_t length)
     if (!p->at || !p->listed)
         return FAIL(WEFT_NOMEM, "not enough memory to check the model");
     int64_t stride = weft_max(1, (int64_t)(0.618 * (double)length));
-    while (common_divisor(length, stride) > 1) /* else it would not reach all positions */
+    while (common_divisor(length, stride) > 1) /* otherwise the stride would not reach all positions */
         stride++;
     list_place(p, length, length - 1);
     for (int64_t boundary = length / WEFT_KEY_TILE * WEFT_KEY_TILE; boundary > 0; boundary -= WEFT_KEY_TILE)
@@ -76,8 +76,8 @@ static enum weft_status list_places(struct places *p, int64_t length)
 /* Returns the i-th position, starting again after the last; 0 if the context is one token. */
 static int64_t place_at(const struct places *p, int64_t i) { return p->count ? p->at[i % p->count] : 0; }
 
-/* Returns the number of runs to make regardless of the time: a moment's work, so that small models are checked at all
- * positions even on a busy machine. `passes`: 1 forward, 3 with gradients. */
+/* Returns the number of runs to make regardless of the time limit: these take only a moment, so that small models are
+ * checked at all positions even on a busy machine. `passes`: 1 forward, 3 with gradients. */
 static int64_t least_rounds(const struct weft_itself *it, int passes)
 {
     double flops = 2.0 * passes * (double)it->model->params.elements * (double)(it->sequences * it->length);
@@ -116,7 +116,7 @@ static enum weft_status copy_losses(const struct weft_probe *p, struct losses *t
 
 static bool same_bits(float a, float b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-/* Returns whether the bits of a row's loss changed, or it is not finite. */
+/* Returns whether the bits of a row's loss changed, or the loss is not finite. */
 static bool differs(const struct losses *before, const struct weft_probe *p, int64_t row)
 {
     const float *nll = weft_exec_tensor(p->exec, p->net.nll)->data, *lse = weft_exec_tensor(p->exec, p->net.lse)->data;
@@ -125,8 +125,8 @@ static bool differs(const struct losses *before, const struct weft_probe *p, int
 
 /* ---- replacing tokens */
 
-/* Replaces `count` tokens. The first new token is a power of two away, which shows tables that wrap around because they
- * are too short. No token is replaced by itself. */
+/* Replaces `count` tokens. The first new token differs by a power of two, which reveals tables that wrap around because
+ * they are too short. Every new token differs from the old one. */
 static void replace(struct weft_probe *p, int64_t row, int64_t count, int64_t round, uint64_t key)
 {
     uint64_t vocab = (uint64_t)p->model->spec->vocab, step = 1;
@@ -139,9 +139,9 @@ static void replace(struct weft_probe *p, int64_t row, int64_t count, int64_t ro
 }
 
 struct found {
-    int64_t tried, leaks, row, seen; /* positions; rows that changed; the first of them, and the position it sees */
-    int64_t others;                  /* changed rows of unchanged sequences */
-    int64_t still, still_at;         /* positions whose own row did not change although it must; the last of them */
+    int64_t tried, leaks, row, seen; /* positions tried, changed rows; first changed row, position it depends on */
+    int64_t others;                  /* number of changed rows in unchanged sequences */
+    int64_t still, still_at;         /* number of positions whose own row did not change; the last of them */
 };
 
 static void note_leak(struct found *f, int64_t row, int64_t seen)
@@ -215,7 +215,7 @@ static enum weft_status check_train_bits(const struct weft_trial *t, const struc
     struct weft_itself *it = t->itself;
     struct losses before = {0};
     struct found f = {0};
-    if (it->model->spec->dropout > 0) { /* else it was already run for the comparison with EVAL */
+    if (it->model->spec->dropout > 0) { /* otherwise the graph was already run for the comparison with EVAL */
         weft_probe_fill(&it->train, TOKENS_KEY);
         weft_defer(weft_exec_run(it->train.exec));
     }
@@ -224,7 +224,7 @@ static enum weft_status check_train_bits(const struct weft_trial *t, const struc
         run_replaced(it, &it->train, places, &before, 1, 0, &f);
         report_bits(t, places, &f, "TRAIN", weft_dropped_whole(it->model->spec, f.tried));
         weft_trial_report(t, f.others == 0, (double)f.others, 0, "TRAIN: rows that change with another sequence",
-                          "a sequence depends on the others of its batch");
+                          "a sequence depends on the other sequences of its batch");
     }
     free_losses(&before);
     return status;
@@ -232,7 +232,7 @@ static enum weft_status check_train_bits(const struct weft_trial *t, const struc
 
 /* ---- derivative */
 
-/* Scores only row rows[s] of each sequence s; if that is negative, none. */
+/* Scores only row rows[s] of each sequence s, or no row of it if rows[s] is negative. */
 static void score_only(const struct weft_itself *it, const int64_t *rows)
 {
     const struct weft_probe *p = &it->train;
@@ -243,8 +243,8 @@ static void score_only(const struct weft_itself *it, const int64_t *rows)
     weft_tensor_set(weft_exec_tensor(p->exec, p->net.share), 0, 0);
 }
 
-/* Returns the number of elements of the embedding's gradient that are not exactly 0 in these rows, and sets the first
- * such row. */
+/* Returns the number of elements of the embedding's gradient that are not exactly 0 in these rows, and sets *first to
+ * the first such row. */
 static int64_t count_nonzero(const struct weft_tensor *x, int64_t row, int64_t rows, int64_t *first)
 {
     int64_t width = weft_tensor_width(x), count = 0;
@@ -255,7 +255,7 @@ static int64_t count_nonzero(const struct weft_tensor *x, int64_t row, int64_t r
 }
 
 struct derivative {
-    int64_t tried, later, others, row, seen, silent; /* number of rows, in all and with each defect; the first defect */
+    int64_t tried, later, others, row, seen, silent; /* numbers of rows, in total and per defect; first defect */
 };
 
 static void run_derivative(struct weft_itself *it, const int64_t *rows, struct derivative *d)
@@ -300,13 +300,13 @@ static enum weft_status check_derivative(const struct weft_trial *t, const struc
         run_derivative(it, rows, &d);
     }
     free(rows);
-    weft_probe_rows(&it->train, B, T, NULL); /* weight and share as before */
+    weft_probe_rows(&it->train, B, T, NULL); /* restores weight and share */
     snprintf(name, sizeof name, "TRAIN: rows with a gradient at a later position (%lld of %lld rows)",
              (long long)d.tried, (long long)(T * B));
-    weft_trial_report(t, d.later == 0, (double)d.later, 0, name, "the loss of position %lld has a gradient at %lld",
-                      (long long)d.row, (long long)d.seen);
+    weft_trial_report(t, d.later == 0, (double)d.later, 0, name,
+                      "the loss of position %lld has a gradient at position %lld", (long long)d.row, (long long)d.seen);
     weft_trial_report(t, d.others == 0, (double)d.others, 0, "TRAIN: rows with a gradient in another sequence",
-                      "a sequence has a gradient in the others of its batch");
+                      "the loss of a sequence has a gradient in other sequences of its batch");
     double dropped = weft_dropped_whole(it->model->spec, d.tried);
     weft_trial_report(t, (double)d.silent <= dropped, (double)d.silent, dropped,
                       "TRAIN: rows without a gradient at their own position",
@@ -349,7 +349,7 @@ static enum weft_status check_train_as_eval(const struct weft_trial *t, const st
     return status;
 }
 
-/* The loss of a row by FORWARD's logits, and the distance of the prediction's logit from the highest. */
+/* The loss of a row computed from FORWARD's logits, and how far the prediction's logit is below the highest. */
 struct by_logits {
     double loss, below;
 };
@@ -393,7 +393,7 @@ static void compare_rows(const struct weft_trial *t, const float *logits, int64_
                       (int)eval->prediction[below_at]);
 }
 
-/* Compares the first sequence, or as much of it as there is memory for its logits. */
+/* Compares the first sequence, or its beginning if there is no memory for the logits of all of it. */
 static enum weft_status check_forward_as_eval(const struct weft_trial *t, const struct losses *eval)
 {
     struct weft_itself *it = t->itself;

@@ -14,12 +14,12 @@
 #include <stdlib.h>
 
 enum { TOKENS_KEY = 74, SHORT = 64 };
-#define SHARE 0.25 /* fraction of the time of all checks */
+#define SHARE 0.25 /* fraction of the time limit of all checks */
 
-/* A switch while it is measured. */
+/* A switch and its measurements. */
 struct measured {
     const struct weft_switch *s;
-    bool layered; /* it must act in some layers */
+    bool layered; /* acts or must act in some layers */
     int next;     /* index of the next layer in the order of layer_at */
     struct weft_acts all, late;
 };
@@ -41,7 +41,8 @@ static bool is_other(const struct weft_node *a, const struct weft_node *b)
            ((const struct weft_fill *)a->attr)->value != ((const struct weft_fill *)b->attr)->value;
 }
 
-/* Sets *changed to whether switching off in this layer changes nodes of the graph or initial values of weights. */
+/* Sets *changed to whether turning the switch off in this layer changes nodes of the graph or initial values of
+ * weights. */
 static enum weft_status changes(const struct weft_effects *e, const struct weft_switch *s, int layer, bool *changed)
 {
     struct weft_node *const *a, *const *b;
@@ -63,7 +64,8 @@ static enum weft_status changes(const struct weft_effects *e, const struct weft_
     return status;
 }
 
-/* Checks the graphs of all layers: whether a switch acts in layers, and in which it does not although it must. */
+/* Checks in the graphs of all layers whether the switch acts in any of them, and in which ones it must act but does
+ * not. */
 static enum weft_status check_graphs(const struct weft_trial *t, const struct weft_effects *e, struct measured *m)
 {
     int same = 0, first = 0;
@@ -115,7 +117,7 @@ static void report(const struct weft_trial *t, const struct weft_effects *e, dou
                  (long long)(e->size.length - weft_effects_late(e)));
     snprintf(name, sizeof name, "%s%s, in nats", what, where);
     weft_trial_report(t, effect > e->plain.limit, effect, e->plain.limit, name,
-                      "%s%s changes the loss%s by %.2g nats: dead or saturated", off, in, where, effect);
+                      "%s%s changes the loss%s by only %.2g nats: dead or saturated", off, in, where, effect);
 }
 
 static void report_layers(const struct weft_trial *t, const struct weft_effects *e, const struct measured *m)

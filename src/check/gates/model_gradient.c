@@ -5,10 +5,11 @@
  *
  * Half of the rows are a sequence at the end of the context, so that position schemes see late positions. A bf16 number
  * has a relative error of up to u = 2^-9. The rounding errors on the way to a gradient are independent, so its relative
- * error grows with the square root of their number, which grows with the layers. The bound is FACTOR u sqrt(1 + N) or,
- * if that is more, four times the effect of the definition's roundings with exact kernels. Errors of single elements
- * average out over a tensor, so its scale (the gradient's projection on the reference) is more accurate than its
- * elements. A weight with a small gradient has the rounding errors of larger terms that cancel in it.
+ * error grows with the square root of their number, which grows with the number N of layers. The bound is FACTOR u
+ * sqrt(1 + N) or ALLOWED times the effect that the graph's roundings have with exact kernels, whichever is larger.
+ * Errors of single elements average out over a tensor, so its scale (the gradient's projection on the reference) is
+ * more accurate than its elements. A small gradient of a weight contains the rounding errors of larger terms that
+ * cancel.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -24,24 +25,24 @@ enum {
     LONGEST = 2048,
     TOKENS_KEY = 91,
     NOISE_KEY = 92,
-    NOISES = 16381, /* a prime: rows of a matrix differ */
+    NOISES = 16381, /* a prime, so that the rows of a matrix differ */
     ATTEMPTS = 3,
     MANY = 30000000
 };
-#define FACTOR 8. /* square root of the about 64 roundings in a layer */
+#define FACTOR 8. /* square root of the number of roundings in a layer, about 64 */
 #define LONG_SUMS 100.
 #define SCALE_FACTOR 4.
 #define FEW 8.
-#define SMALL 1e-3     /* fraction of the largest gradient; smaller ones have its rounding errors */
-#define LONG_SHARE 0.1 /* fraction of the time of all checks */
-#define ALLOWED 4.     /* multiple of the effect of rounding */
+#define SMALL 1e-3     /* fraction of the largest gradient; rounding errors of large gradients reach smaller ones */
+#define LONG_SHARE 0.1 /* fraction of the time limit of all checks */
+#define ALLOWED 4.     /* allowed multiple of the effect of rounding */
 
-/* A comparison: a model on a short sequence at the end of the context, and a longer one. */
+/* A comparison: a model on a short sequence at the end of the context and on a longer one at its beginning. */
 struct sample {
     const struct weft_nn *model;
     int64_t at_end, length; /* lengths of the short and the longer sequence in tokens */
     const char *what;
-    bool noisy;     /* add noise to the weights: scores of initial weights are nearly 0, which hides errors in them */
+    bool noisy;     /* add noise to the weights: with initial weights scores are nearly 0, which hides their errors */
     bool slope;     /* also compare the reference's gradients with differences of its loss */
     double seconds; /* duration of the comparison */
 };
@@ -80,7 +81,8 @@ static struct closeness compare(const struct weft_tensor *exact, const struct we
     return (struct closeness){sqrt(errors) / norm, fabs(dot) / (norm * norm)};
 }
 
-/* Relative to how large the losses are, in the loss of a model that guesses: sharp logits have larger roundings. */
+/* Returns the largest error of a loss. If losses are larger than the loss of a model that guesses, the error is
+ * relative to their size, because sharp logits have larger rounding errors. */
 static double worst_loss(const struct weft_probe *exact, const struct weft_probe *fast)
 {
     const struct weft_tensor *losses = weft_exec_tensor(exact->exec, exact->net.nll);
@@ -88,7 +90,7 @@ static double worst_loss(const struct weft_probe *exact, const struct weft_probe
     return weft_tensor_distance(losses, weft_exec_tensor(fast->exec, fast->net.nll)) / size;
 }
 
-/* The largest error of all weights, relative to a bound that is the same for all or, if known, to a multiple of the
+/* The largest error of any weight, relative to a bound that is the same for all or, if known, to a multiple of the
  * effect of rounding on the weight. */
 struct worst {
     double error, limit;
@@ -108,7 +110,7 @@ struct limits {
 static struct limits limits_of(const struct weft_spec *spec, const struct weft_probe *exact)
 {
     double u = spec->compute == WEFT_F32 ? 0x1p-24 : 0x1p-9, depth = sqrt(1 + (double)spec->layers), largest = 0;
-    double factor = spec->compute == WEFT_F32 ? LONG_SUMS : 1; /* f32 sums round at every step; bf16 sums are f32 */
+    double factor = spec->compute == WEFT_F32 ? LONG_SUMS : 1; /* f32 sums round at every addition; bf16 sums are f32 */
     for (int i = 0; i < exact->model->params.count; i++)
         if (weft_probe_grad(exact, i))
             largest = fmax(largest, weft_tensor_rms(weft_probe_grad(exact, i)));
@@ -135,8 +137,8 @@ static void compare_all(const struct weft_probe *exact, const struct weft_probe 
 
 /* ---- the reference's own gradients */
 
-/* Adds the noise of the twin, scaled to the width: scores are about 1, so that a choice (the k largest routes) is
- * rarely between near ties. Afterwards all probes have the weights of the first, rounded to f32. */
+/* Adds the noise of the twin, scaled to the width: scores are then about 1, so a choice (the k largest routes) is
+ * rarely between near ties. Afterwards all probes have the weights of the first one, rounded to f32. */
 static void add_noise(struct weft_probe *const probes[], int count, uint64_t attempt)
 {
     const struct weft_params *params = &probes[0]->model->params;
@@ -160,7 +162,7 @@ static enum weft_status check_slope(const struct weft_trial *t, const struct sam
     struct weft_probe eval = {0};
     char name[160];
     enum weft_status status = open_probe(&eval, s, WEFT_EVAL, WEFT_REFERENCE);
-    weft_probe_fill(train, TOKENS_KEY); /* the tokens of EVAL, in case others were tried */
+    weft_probe_fill(train, TOKENS_KEY); /* the tokens of EVAL, in case others were tried before */
     for (uint64_t i = 0; status == WEFT_OK && i < ATTEMPTS && !(error <= WEFT_SLOPE_LIMIT); i++) {
         add_noise(&train, 1, i);
         status = weft_slope_error(train, &eval, &error);
@@ -174,7 +176,7 @@ static enum weft_status check_slope(const struct weft_trial *t, const struct sam
     return WEFT_OK;
 }
 
-/* ---- all of it */
+/* ---- the whole comparison */
 
 struct found {
     struct worst loss, error, scale;
@@ -214,8 +216,9 @@ static enum weft_status compare_runs(const struct sample *s, struct weft_probe *
     return WEFT_OK;
 }
 
-/* A choice between near ties (the k largest routes) may differ from the reference's. With initial weights, which
- * are small, all routes are near ties. So one of a few samples must agree; all but the first have noisy weights. */
+/* A choice between near ties (the k largest routes) may differ from the reference's. With initial weights, which are
+ * small, all routes are near ties. So it is enough if one of a few samples agrees; all but the first have noisy
+ * weights. */
 static enum weft_status compare_samples(const struct weft_trial *t, const struct sample *s, struct weft_probe *exact,
                                         struct weft_probe *fast, struct weft_probe *rounded)
 {
@@ -256,8 +259,9 @@ static enum weft_status check(const struct weft_trial *t, struct sample *s)
     return status;
 }
 
-/* Checks the model as it is, and compares gradients through every layer with differences of the loss. For the second,
- * dropout and `detach` are switched off: EVAL has no dropout, and a detached gradient is not the derivative. */
+/* Checks the model as it is, and compares gradients through every layer with differences of the loss. For the
+ * differences, dropout and `detach` are switched off: EVAL has no dropout, and a detached gradient is not the
+ * derivative. */
 static enum weft_status check_all_layers(const struct weft_trial *t, struct sample *s)
 {
     struct weft_spec plain = *s->model->spec;
@@ -329,8 +333,8 @@ static enum weft_status vary(struct weft_spec *to, const struct weft_spec *from,
     return WEFT_OK;
 }
 
-/* Checks several tiles of keys, with differences of the loss; then, with noise, as much of the context as there is time
- * for, estimated from the time per row of the whole model's check. */
+/* Checks several tiles of keys, also with differences of the loss; then, with noise, as much of the context as there is
+ * time for, judging by the time per row in the check of the whole model. */
 static enum weft_status check_part(const struct weft_trial *t, const struct weft_nn *model, double seconds_per_row)
 {
     const struct weft_itself *it = t->itself;
@@ -356,7 +360,7 @@ static enum weft_status check_two_layers(const struct weft_trial *t, double seco
     if (status == WEFT_OK)
         status = vary(&shallow, &narrow, "layers", 2, spec->layers);
     shallow.detach = false; /* a gradient that is cut off on purpose is not the derivative */
-    shallow.dropout = 0;    /* EVAL has none */
+    shallow.dropout = 0;    /* EVAL has no dropout */
     if (status == WEFT_OK)
         status = weft_nn_create(&model, &shallow);
     if (status == WEFT_OK)

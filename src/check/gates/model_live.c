@@ -3,9 +3,9 @@
  * model_live.c - checks that the model itself learns in a few steps of its own trainer from its initial weights.
  *
  * Before and after the steps, every weight that is not declared idle must have a gradient, and the steps must have
- * moved it. Weight decay is 0 here, so that decay alone moves nothing. The learning rate equals the
- * recipe's in the first step, but at least 1e-3, so that weights that start at 0 have an effect afterwards. Then the
- * effects of the model's parts are measured with the learned weights (model_effects.c).
+ * moved it. Weight decay is 0 here, so that decay alone cannot move a weight. The learning rate is that of the recipe's
+ * first step, but at least 1e-3, so that weights that start at 0 have an effect afterwards. Then the effects of the
+ * model's parts are measured with the learned weights (model_effects.c).
  */
 #include "check/probe/gate.h"
 #include "train/learner.h"
@@ -83,7 +83,8 @@ static bool is_zero(const float *x, int64_t n)
     return true;
 }
 
-/* A gradient that is identically 0 may be nonzero here because of rounding; the twin, in f64, finds those. */
+/* A gradient that is identically 0 may be nonzero here because of rounding; the check of the twin, in f64, finds such
+ * gradients. */
 static void check_gradients(const struct weft_trial *t, const struct learner *l, const char *when)
 {
     const struct weft_params *p = &l->model->params;

@@ -20,12 +20,12 @@ struct reading {
     const struct weft_net *net;
     struct weft_node *const *nodes;
     int count;
-    bool *stream; /* indexed by value id: it is part of the residual stream */
+    bool *stream; /* indexed by value id: whether the value is part of the residual stream */
 };
 
 static bool is_op(const struct weft_node *node, enum weft_op_id id) { return node->op == weft_op(id); }
 
-/* The loss is computed by its backward kernel. */
+/* Returns whether the node is in the forward pass. This includes the loss, although its backward kernel computes it. */
 static bool is_forward(const struct weft_node *node)
 {
     return !node->in_backward_pass || is_op(node, WEFT_OP_cross_entropy);
@@ -45,8 +45,8 @@ static bool passes_on(const struct weft_node *node)
 
 static bool in_stream(const struct reading *r, const struct weft_value *v) { return v && r->stream[v->id]; }
 
-/* The stream begins with the embedding of the tokens. Values computed from it with the same shape belong to it, but the
- * product of a matrix only if it is added to it. */
+/* The stream begins with the embedding of the tokens. Values of the same shape that are computed from the stream belong
+ * to it, but the product of a matrix belongs to it only if it is added to the stream. */
 static bool continues(const struct reading *r, const struct weft_node *node)
 {
     if (is_op(node, WEFT_OP_embed))
@@ -127,7 +127,8 @@ static struct found role_of(unsigned how, const struct weft_param *w)
     return f;
 }
 
-/* A table that an op other than embed reads may be trained as a vector: a bias per distance is not an embedding. */
+/* A table that an op other than embed reads may be trained as a vector, for example a bias per distance, which is not
+ * an embedding. */
 static bool is_trained_so(const struct weft_param *w, const struct found *f)
 {
     static const enum weft_trained_as usual[] = {[WEFT_TABLE] = WEFT_TRAINED_EMBEDDING,

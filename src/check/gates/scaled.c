@@ -5,10 +5,11 @@
  *
  * Copies of the twin at several widths, with the same number of heads, take a few steps along the signs of their
  * gradients, as Adam initially does, every weight with its own learning rate. After that, a step of one weight alone
- * would lower the loss by rate * sum |g|, to first order. With the width this may neither grow, because a learning rate
- * that is right for a narrow model would be too large for a wide one, nor vanish. The factor of the scores must fall as
- * 1/D. A part that does not declare how its weights scale, or declares it wrongly, fails here, and the message names
- * the weight. Auxiliary losses are left out, because a contrast of wide vectors vanishes by itself.
+ * would lower the loss by rate * sum |g|, to first order. As the width grows, this decrease must not grow, because a
+ * learning rate that is right for a narrow model would then be too large for a wide one, nor may it vanish. The factor
+ * that multiplies the scores must fall as 1/D. A part that does not declare how its weights scale, or declares it
+ * wrongly, fails here, and the message names the weight. Auxiliary losses are left out, because a contrast of wide
+ * vectors vanishes by itself.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -19,7 +20,8 @@
 
 enum { WIDTHS = 4, SEEDS = 8, STEPS = 6, SEQUENCES = 2, LENGTH = 16, TOKENS_KEY = 23 };
 #define LR 0.004
-/* Limits of the width's exponents. Sound models have -0.8 to 0.25, a weight without its own learning rate about 1. */
+/* Limits for the exponents of the width, which are -0.8 to 0.25 in sound models, and about 1 for a weight without its
+ * own learning rate. */
 #define MOST 0.45
 #define LEAST -0.9
 
@@ -27,7 +29,7 @@ enum { WIDTHS = 4, SEEDS = 8, STEPS = 6, SEQUENCES = 2, LENGTH = 16, TOKENS_KEY 
 struct effects {
     int count;                /* number of weights */
     double (*weight)[WIDTHS]; /* effect of a step of each weight */
-    double score[WIDTHS];     /* factor of the scores */
+    double score[WIDTHS];     /* factor that multiplies the scores */
 };
 
 /* ---- one model */
@@ -56,7 +58,8 @@ static double effect(const struct weft_probe *p, int i)
     return p->model->params.list[i].rate * sum;
 }
 
-/* Finds the factor of the scores in the first attention, f32 [H], and makes it an output; NULL: there is none. */
+/* Finds the factor that multiplies the scores in the first attention op, f32 [H], and makes it an output; NULL: there
+ * is none. */
 static struct weft_value *find_factor(const struct weft_net *net, int64_t heads)
 {
     struct weft_node *const *nodes;

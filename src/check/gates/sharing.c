@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * sharing.c - checks that the model itself shares weights only if it declares this: a tied table saves exactly the
- * head, and every layer has its own weights and reads no others.
+ * weights of the head, and every layer has its own weights and reads no others.
  *
- * Layers between the first and the last declare the same weights, and one more layer adds these. The first and the last
- * may differ from them, because mechanisms pass values from layer to layer, but do not depend on the depth. If a part
- * declares that it skips layers (part.h), only layers in which it does the same are compared.
+ * Layers between the first and the last declare the same weights, and an additional layer adds exactly these. The first
+ * and the last layer may differ from them, because mechanisms pass values from layer to layer, but must not depend on
+ * the depth. If a part declares that it skips layers (part.h), only layers in which it does the same are compared.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -43,7 +43,7 @@ static bool same_skips(const struct weft_chosen *c, const struct weft_spec *spec
     return !part->skips || part->skips(spec, c->options, a) == part->skips(spec, c->options, b);
 }
 
-/* Returns whether all parts declare to do the same in two layers. */
+/* Returns whether all parts declare that they do the same in both layers. */
 static bool do_the_same(const struct weft_spec *spec, int a, int b)
 {
     for (int kind = 0; kind < WEFT_SINGLE_KINDS; kind++)
@@ -140,7 +140,8 @@ static enum weft_status check_layers(const struct weft_trial *t)
 
 /* ---- layers that read their own weights */
 
-/* A mechanism passes values to the next layer, so it may also read its weights there. */
+/* Returns whether the layer may read the weight. A mechanism passes values to the next layer, which may also read its
+ * weights. */
 static bool may_read(const struct weft_param *w, int layer)
 {
     bool passes_on = w->part && w->part->kind == WEFT_RECIP;

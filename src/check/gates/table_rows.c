@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * table_rows.c - checks, in the model itself at its whole context, that every row of a table that the batch reaches has
+ * table_rows.c - checks, in the model itself at its full context, that every row of a table that the batch reaches has
  * its own gradient. A table as a whole has a gradient even if its later rows are never read, or wrong rows are read
  * instead; but if two positions share a row, some other row has none.
  *
@@ -21,7 +21,7 @@ double weft_dropped_whole(const struct weft_spec *spec, int64_t rows)
     return expected < 1e-9 ? 0 : ceil(expected + 6 * sqrt(expected) + 1);
 }
 
-/* The rows or columns of a table: their number, and the layout of the elements of one. */
+/* The rows or columns of a table: their number, and the layout of the elements in each. */
 struct side {
     int64_t count, length, step, stride;
 };
@@ -41,7 +41,7 @@ static bool has_gradient(const float *grads, struct side s, int64_t row)
     return false;
 }
 
-/* Sets for each row of a table whether the batch reaches it. */
+/* Marks the rows of a table that the batch reaches. */
 static void find_reached(const struct weft_itself *it, const struct weft_param *w, bool *reached, int64_t count)
 {
     const int32_t *tokens = weft_exec_tensor(it->train.exec, it->train.net.tokens)->data;

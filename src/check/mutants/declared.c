@@ -14,7 +14,7 @@ static bool is_named(const struct weft_param *w, const char *name)
     return strcmp(dot ? dot + 1 : w->name, name) == 0;
 }
 
-/* Declares the weights of a part, and changes role and group of the one with this name. */
+/* Declares the weights of a part, but changes the role and group of the weight with this name. */
 static void declare_as(const struct weft_part *sound, struct weft_params *p, const struct weft_spec *spec,
                        const void *options, const char *name, enum weft_role role, enum weft_trained_as group)
 {
@@ -79,7 +79,7 @@ static void borrow_openly(void)
     ffn->build = borrow;
 }
 
-/* From layer 3, odd layers use the norms of the previous layer. */
+/* Odd layers, from layer 3, use the norms of the previous layer. */
 static void declare_even(struct weft_params *p, const struct weft_spec *spec, const void *options)
 {
     if (p->layer < 3 || p->layer % 2 == 0)
@@ -147,17 +147,17 @@ static void read_first(void) { WEFT_BREAK_PART(weft_ffn, weft_ffn_swiglu)->build
 #define GROUP .gate = WEFT_GATE_LIVE, .check = "trained in the group of another role"
 #define ALIKE .gate = WEFT_GATE_ACCOUNTED, .check = "layers that do not declare the same weights"
 const struct weft_mutant weft_mutants_declared[] = {
-    {"learned positions are declared a matrix", "pos=learned", ROLE, .install = positions_as_matrix},
-    {"values are declared to go into the stream", "attn=full kv_heads=1", ROLE, .install = values_into_stream},
-    {"a gate is declared the head", "ffn=swiglu", ROLE, .install = gate_as_head},
-    {"a latent's projection is declared a table", "attn=latent latent_width=12", ROLE, .install = latent_as_table},
+    {"learned positions are declared as a matrix", "pos=learned", ROLE, .install = positions_as_matrix},
+    {"values are declared to write into the stream", "attn=full kv_heads=1", ROLE, .install = values_into_stream},
+    {"a gate is declared as the head", "ffn=swiglu", ROLE, .install = gate_as_head},
+    {"a latent's projection is declared as a table", "attn=latent latent_width=12", ROLE, .install = latent_as_table},
     {"gains of norms are trained as matrices", "norm=rmsnorm", GROUP, .install = gain_as_matrix},
     {"M2's matrix is trained as a vector", "m2=yes", GROUP, .install = router_as_vector},
     {"values do not count heads", "attn=full", .gate = WEFT_GATE_STEPPED, .check = "pruned",
      .training = "prune_heads=0.5", .install = forget_heads},
     {"two layers borrow the weights of a third", DEEP "ffn=swiglu", ALIKE, .install = borrow_openly},
-    {"odd layers share the norms of the layer before", DEEP "norm=layernorm", ALIKE, .install = share_norms},
-    {"late layers have one weight more", DEEP "ffn=gelu", ALIKE, .install = grow_late},
+    {"odd layers share the norms of the previous layer", DEEP "norm=layernorm", ALIKE, .install = share_norms},
+    {"late layers have one more weight", DEEP "ffn=gelu", ALIKE, .install = grow_late},
     {"the fourth layer also reads the first one's weights", DEEP "ffn=swiglu", .gate = WEFT_GATE_ACCOUNTED,
      .check = "weights that another layer reads", .install = read_first},
     {0},

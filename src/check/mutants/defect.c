@@ -3,7 +3,7 @@
  * defect.c - an op that is the identity except for one defect, and parts that use it in one place.
  *
  *     y_i = x_i                           at positions without the defect
- *     y_i = factor x_i                    or times a number that depends on the batch
+ *     y_i = factor x_i                    or, instead of factor, a number that depends on the batch
  *     y_i = x_i + factor x_j              j: the next row, the previous one, or a row of a different sequence
  *
  * Its derivative is the transposed map. With WEFT_IN_FAST only the training kernels have the defect, so the f64
@@ -54,7 +54,7 @@ static double factor_of(const struct weft_call *call, const struct weft_defect *
     }
 }
 
-/* Computes A x, or with the transpose of A. */
+/* Computes y = A x or, if `transposed` is set, y = A^T x. */
 static void apply(const struct weft_call *call, const struct weft_tensor *x, struct weft_tensor *y, bool transposed)
 {
     const struct weft_defect *d = call->attr;

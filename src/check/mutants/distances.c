@@ -4,7 +4,7 @@
  */
 #include "check/mutants/mutants.h"
 
-/* The norms of queries and keys, which a score subtracts, are multiplied by `times` from layer `from_layer`. */
+/* The factor of the norms of queries and keys that a score subtracts, and the first layer in which it applies. */
 static double times;
 static int from_layer;
 

@@ -37,7 +37,7 @@ static void scale_by(struct weft_tensor *t, double factor)
         weft_tensor_set(t, i, factor * weft_tensor_get(t, i));
 }
 
-/* Simulates a sum in the order of threads, which rounds differently with a different number of threads. */
+/* Simulates a sum whose order, and therefore rounding, depends on the number of threads. */
 static void depend_on_threads(const struct weft_call *call)
 {
     weft_sound_op(WEFT_OP_gelu)->fwd.run(call);
@@ -46,7 +46,7 @@ static void depend_on_threads(const struct weft_call *call)
 
 static void unorder(void) { weft_break_op(WEFT_OP_gelu)->fwd.run = depend_on_threads; }
 
-/* The same with many rows only; and in the derivative only. */
+/* The same defect as above, but only with many rows and, in the second variant, only in the derivative. */
 enum { MANY_ROWS = 1500, MORE_ROWS = 1100 };
 
 static void depend_on_many(const struct weft_call *call)
@@ -67,7 +67,7 @@ static void depend_on_more(const struct weft_call *call)
 
 static void unorder_more(void) { weft_break_op(WEFT_OP_swiglu)->bwd.run = depend_on_more; }
 
-/* Simulates a kernel that is written separately for each instruction-set level. */
+/* Simulates a kernel that is written separately for each instruction-set level and gives different bits at each. */
 static void depend_on_level(const struct weft_call *call)
 {
     weft_sound_op(WEFT_OP_gelu)->fwd.run(call);
@@ -135,7 +135,7 @@ static void declare_half(void) { weft_break_op(WEFT_OP_linear)->fwd.flops = half
 static void multiply_twice(const struct weft_call *call)
 {
     weft_sound_op(WEFT_OP_linear)->fwd.run(call);
-    if (!call->in[3]) /* an addend may be the result's own memory */
+    if (!call->in[3]) /* an addend may share the memory of the result */
         weft_sound_op(WEFT_OP_linear)->fwd.run(call);
 }
 static void work_twice(void) { weft_break_op(WEFT_OP_linear)->fwd.run = multiply_twice; }
@@ -165,8 +165,8 @@ static void forget_tokens(void)
 }
 
 const struct weft_mutant weft_mutants_kernels[] = {
-    {"attention reads one tile of keys", "context=200", .gate = WEFT_GATE_GRADIENT, .check = "against f64 (2 layers",
-     .install = forget_tiles},
+    {"attention reads only one tile of keys", "context=200", .gate = WEFT_GATE_GRADIENT,
+     .check = "against f64 (2 layers", .install = forget_tiles},
     {"products declare half of their FLOPs", "ffn=gelu", .gate = WEFT_GATE_ACCOUNTED, .check = "beside these",
      .install = declare_half},
     {"products are computed twice", "ffn=gelu", .gate = WEFT_GATE_ACCOUNTED,
@@ -177,13 +177,13 @@ const struct weft_mutant weft_mutants_kernels[] = {
      .install = shift_cache},
     {"a sum in the order of threads", "ffn=gelu", .gate = WEFT_GATE_EXACT, .check = "tensors that differ",
      .install = unorder},
-    {"a sum in the order of threads, of more than 1500 rows", "ffn=gelu context=40 batch=72", .gate = WEFT_GATE_EXACT,
+    {"a sum of more than 1500 rows in the order of threads", "ffn=gelu context=40 batch=72", .gate = WEFT_GATE_EXACT,
      .check = "of the model itself that differ with", .install = unorder_many},
-    {"a derivative in the order of threads, of more than 1100 rows", "ffn=swiglu context=24 batch=64",
+    {"a derivative of more than 1100 rows in the order of threads", "ffn=swiglu context=24 batch=64",
      .gate = WEFT_GATE_EXACT, .check = "of the model itself that differ with", .install = unorder_more},
     {"a sum that depends on the instruction set", "ffn=gelu", .gate = WEFT_GATE_EXACT, .check = "differ at level",
      .install = divide_levels, .levels = true},
-    {"a derivative a thousandth off", "ffn=gelu", .gate = WEFT_GATE_GRADIENT, .check = "against differences",
+    {"a derivative is off by a thousandth", "ffn=gelu", .gate = WEFT_GATE_GRADIENT, .check = "against differences",
      .install = misderive},
     {"memory that was not planned", "ffn=gelu", .gate = WEFT_GATE_ACCOUNTED, .check = "memory of a step",
      .install = book_nothing},

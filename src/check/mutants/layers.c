@@ -42,7 +42,7 @@ static struct weft_value *bias_of_early_layers(struct weft_build *b, const void 
 
 static void skip_alibi(void) { WEFT_BREAK_PART(weft_pos, weft_pos_alibi)->bias = bias_of_early_layers; }
 
-/* A layer reads the weights of the previous one. */
+/* Makes layer LATE read the weights of the previous layer. */
 static struct weft_value *share_weights(struct weft_build *b, const void *options, struct weft_value *x)
 {
     struct weft_scope own = b->scope;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * loading.c - mutants of loading: one part of a checkpoint is not restored, or only the first span of each weight, or
- * weights are restored in a different order.
+ * loading.c - mutants of loading: one part of a checkpoint is not restored, only the first span of each weight is
+ * restored, or weights are restored in a different order.
  */
 #include "check/mutants/mutants.h"
 #include "train/record/record.h"
 
 #include <string.h>
 
-/* Defines a function that modifies the loaded state, and one that installs it. */
+/* Defines a function that modifies the loaded state, and a function that installs it. */
 #define LOADED(name, change)                                                                                           \
     static void name##_loaded(struct weft_learner *t) { change; }                                                      \
     static void name(void) { weft_state_loaded = name##_loaded; }
@@ -21,7 +21,7 @@ static void forget(const struct weft_params *p, float *array, int64_t keep)
             memset(array + p->list[i].offset + keep, 0, (size_t)(p->list[i].count - keep) * sizeof *array);
 }
 
-/* Transposes the square matrices with more elements than this. */
+/* Transposes the square matrices with more than `more` elements. */
 static void transpose(const struct weft_params *p, int64_t more)
 {
     for (int i = 0; i < p->count; i++) {
@@ -39,7 +39,7 @@ static void transpose(const struct weft_params *p, int64_t more)
     }
 }
 
-/* Exchanges the last two matrices of the same shape. */
+/* Swaps the last two matrices of the same shape. */
 static void exchange(const struct weft_params *p)
 {
     for (int i = p->count - 1; i > 0; i--)
@@ -89,10 +89,10 @@ const struct weft_mutant weft_mutants_loading[] = {
      .install = forget_late_weights},
     {"square matrices are transposed when a run is resumed", SMALL, RESTORED("weights that are not restored"),
      .install = transpose_squares},
-    {"square matrices of more than a span are transposed when a run is resumed", SMALL,
+    {"square matrices larger than a span are transposed when a run is resumed", SMALL,
      RESTORED("weights that are not restored"), .install = transpose_large_squares},
-    {"two weights of one shape are exchanged when a run is resumed", SMALL, RESTORED("weights that are not restored"),
-     .install = exchange_weights},
+    {"two weights of the same shape are swapped when a run is resumed", SMALL,
+     RESTORED("weights that are not restored"), .install = exchange_weights},
     {"the largest weight is shifted when a run is resumed", SMALL, RESTORED("weights that are not restored"),
      .install = shift_weights},
     {"first moments are not loaded", SMALL, RESTORED("first moments that are not restored"), .install = forget_first},
@@ -102,8 +102,8 @@ const struct weft_mutant weft_mutants_loading[] = {
      .install = forget_second},
     {"second moments are loaded up to the first span", SMALL, RESTORED("second moments that are not restored"),
      .install = forget_late_second},
-    {"a run that is resumed counts from 0", SMALL, RESTORED("steps between the saved"), .install = restart},
-    {"a run that is resumed leaves out a step", SMALL, RESTORED("steps between the saved"), .install = step_late},
+    {"a resumed run counts from 0", SMALL, RESTORED("steps between the saved"), .install = restart},
+    {"a resumed run skips a step", SMALL, RESTORED("steps between the saved"), .install = step_late},
     {"the hash of samples is not loaded", SMALL, RESTORED("hashes of samples or losses"), .install = forget_stream},
     {"the hash of losses is not loaded", SMALL, RESTORED("hashes of samples or losses"), .install = forget_losses},
     {"masks are not loaded", SMALL, RESTORED("masks of pruned weights"), .install = forget_masks},

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns the input that has the positions: the second i32 vector with one element per row. The first has the
- * sequences. */
+/* Returns the index of the input that contains the positions. It is the second i32 vector with one element per row; the
+ * first contains the sequences. */
 static int positions_of(const struct weft_call *call)
 {
     int vectors = 0;
@@ -22,7 +22,8 @@ static int positions_of(const struct weft_call *call)
     return 0;
 }
 
-/* Passes the kernel a row's position plus one, if the sequence has that position, so that it sees one later key. */
+/* Adds one to a row's position, if the sequence has such a position, so that the kernel lets the row see one later
+ * key. */
 static void look_ahead(const struct weft_call *call, void (*kernel)(const struct weft_call *))
 {
     struct weft_call ahead = *call;
@@ -79,7 +80,7 @@ static double score(const struct weft_call *call, int64_t h, int64_t i, int64_t 
     return sum / sqrt((double)D);
 }
 
-/* The output is as wide as v. */
+/* Makes the output as wide as v. */
 static enum weft_status plain_shape(struct weft_node *node)
 {
     return weft_node_output(node, 0, node->in[V]->dtype, node->in[V]->shape);
@@ -134,7 +135,8 @@ static struct weft_value *build_finite_mask(struct weft_build *b, const void *op
 
 static void mask_by_constant(void) { WEFT_BREAK_PART(weft_attn, weft_attn_full)->build = build_finite_mask; }
 
-/* Computes routes by the root mean square over the whole sequence, padded with zeros, so that later tokens count. */
+/* Routes are selected by their root mean square over the whole sequence, padded with zeros, which depends on later
+ * tokens. */
 static double route(const struct weft_call *call, int64_t i, int64_t j)
 {
     int64_t heads = *(const int64_t *)call->attr;
@@ -189,11 +191,11 @@ static void pad_rms(void) { WEFT_BREAK_PART(weft_mechanism, weft_recip_m2)->hidd
 const struct weft_mutant weft_mutants_masks[] = {
     {"M1 reads the mean of the whole sequence", "m1=yes", "m1_mode=sequence", .gate = WEFT_GATE_CAUSAL,
      .check = "when later tokens change"},
-    {"the mask is one off", "attn=full", .gate = WEFT_GATE_CAUSAL, .check = "when later tokens change",
+    {"the mask is off by one", "attn=full", .gate = WEFT_GATE_CAUSAL, .check = "when later tokens change",
      .install = shift_mask},
     {"the mask is a finite number", "attn=full", .gate = WEFT_GATE_CAUSAL,
      .check = "when later tokens change, matrices x 1000", .install = mask_by_constant, .twin_only = true},
-    {"the k largest of one more", "m2=yes m2_select=topk", .gate = WEFT_GATE_CAUSAL,
+    {"the k largest of one key too many", "m2=yes m2_select=topk", .gate = WEFT_GATE_CAUSAL,
      .check = "when later tokens change", .install = shift_routes},
     {"a root mean square over later weights", "m2=yes m2_select=rms", .gate = WEFT_GATE_CAUSAL,
      .check = "when later tokens are missing", .install = pad_rms, .twin_only = true},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * mutants.c - runs the gates on models, trainers and tasks with deliberate defects of the kind found in research code.
- * Each mutant goes through all gates that run before training, and the gate that must detect it must fail in the check
- * made for it. The sound model must pass all gates.
+ * Each mutant goes through all gates that run before training, and the gate meant to detect it must fail in the
+ * corresponding check. The sound model must pass all gates.
  */
 #include "check/mutants/mutants.h"
 
@@ -118,7 +118,7 @@ enum weft_status weft_mutant_run(const struct weft_mutant *m, unsigned gates, st
     return status;
 }
 
-/* ---- all of them */
+/* ---- all mutants */
 
 struct all {
     weft_mutant_fn *report;
@@ -140,7 +140,7 @@ static void lose(void *context, int job, void *result, int signal)
 {
     struct weft_mutant_result *r = result;
     (void)context, (void)job;
-    snprintf(r->message, sizeof r->message, "the process of the check ended without a result (signal %d)", signal);
+    snprintf(r->message, sizeof r->message, "the process running the check ended without a result (signal %d)", signal);
 }
 
 static enum weft_status report(void *context, int job, void *result)

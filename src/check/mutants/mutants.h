@@ -16,12 +16,12 @@ extern const struct weft_mutant weft_mutants_wired[], weft_mutants_masks[], weft
     weft_mutants_kernels[], weft_mutants_training[], weft_mutants_loading[], weft_mutants_scaled[],
     weft_mutants_declared[], weft_mutants_tables[], weft_mutants_distances[];
 
-/* ---- replacing (replace.c). All of it is undone by weft_mutants_restore. */
+/* ---- replacing parts and ops (replace.c); weft_mutants_restore undoes all replacements */
 
-/* Puts a copy of the op in its place and returns it, to be modified; the sound op is weft_sound_op(id). */
+/* Replaces the op by a copy and returns the copy, to be modified; the sound op is weft_sound_op(id). */
 struct weft_op *weft_break_op(enum weft_op_id id);
 const struct weft_op *weft_sound_op(enum weft_op_id id);
-/* Puts a copy of the part in its place and returns it, to be modified. */
+/* Replaces the part by a copy and returns the copy, to be modified. */
 #define WEFT_BREAK_PART(kind, whole) ((struct kind *)weft_break_part(&(whole).part, &(whole), sizeof(whole)))
 void *weft_break_part(const struct weft_part *part, const void *whole, size_t bytes);
 void weft_mutants_restore(void);
@@ -44,7 +44,7 @@ enum weft_defect_in { WEFT_IN_ALL, WEFT_IN_FAST, WEFT_IN_FAST_BACKWARD, WEFT_IN_
 struct weft_defect {
     enum weft_defect_kind kind;
     double factor;
-    int64_t from, until; /* range of positions that have it; until 0: no upper limit */
+    int64_t from, until; /* range of positions with the defect; `until` 0: no upper limit */
     enum weft_defect_in in;
 };
 
@@ -64,14 +64,15 @@ enum { /* uses of a graph */
 };
 struct weft_place {
     enum weft_defect_site site;
-    int layer;     /* first layer that has it */
-    unsigned uses; /* bit set of the uses that have it; 0: all */
+    int layer;     /* first layer with the defect */
+    unsigned uses; /* bit set of the uses with the defect; 0: all */
     bool only_bf16, only_grouped;
     struct weft_defect defect;
 };
-/* Puts it into the parts of gpt2: gelu, full attention, dot geometry, layernorm. The place must outlive the mutant. */
+/* Puts the defect into the parts of gpt2: gelu, full attention, dot geometry, layernorm. The place must outlive the
+ * mutant. */
 void weft_defect_install(const struct weft_place *place);
-/* Writes the part that has it, and its first layer: "ffn=gelu in layer 3". */
+/* Writes the part that has the defect, and its first such layer: "ffn=gelu in layer 3". */
 void weft_defect_name(const struct weft_place *place, char text[64]);
 
 #endif

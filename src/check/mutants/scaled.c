@@ -34,7 +34,7 @@ FORGET(forget_m1, weft_mechanism, weft_recip_m1, "w1")
 FORGET(forget_m2, weft_mechanism, weft_recip_m2, "p")
 FORGET(forget_m3, weft_mechanism, weft_recip_m3, "w_back")
 
-/* Squares the factors, so that learning rates fall twice with the width. */
+/* Squares the factors, so that learning rates fall with the square of the width. */
 static void twice_params(struct weft_params *p, const struct weft_spec *spec, const void *options)
 {
     int before = p->count;
@@ -70,7 +70,7 @@ const struct weft_mutant weft_mutants_scaled[] = {
     {"M1 has the learning rate of a narrow model", MUP "m1=yes", GROWS, .install = forget_m1},
     {"M2 has the learning rate of a narrow model", MUP "m2=yes", GROWS, .install = forget_m2},
     {"M3 has the learning rate of a narrow model", MUP "m3=yes m3_tying=untied", GROWS, .install = forget_m3},
-    {"learning rates fall twice with the width", MUP, .gate = WEFT_GATE_SCALED, .check = "no step does less",
+    {"learning rates fall with the square of the width", MUP, .gate = WEFT_GATE_SCALED, .check = "no step does less",
      .install = twice},
     {"scores are divided by the root", MUP, SCORES, .install = divide_by_root},
     {"a temperature ignores the width", MUP "geom=w2", SCORES, .install = begin_cold},

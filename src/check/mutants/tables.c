@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* In the table with `broken_rows` rows, `elsewhere` replaces the row to read. */
+/* Reads elsewhere(row) instead of the requested row, in the table with `broken_rows` rows. */
 static int64_t broken_rows;
 static int32_t (*elsewhere)(int32_t row);
 
@@ -70,13 +70,13 @@ static void shorten_distances(void) { WEFT_BREAK_PART(weft_pos, weft_pos_relativ
 #define LONG "layers=2 context=200 batch=3 width=32 heads=4 "
 #define ROWS .gate = WEFT_GATE_LIVE, .check = "tables that the batch reaches"
 const struct weft_mutant weft_mutants_tables[] = {
-    {"positions begin again after 100", LONG "pos=learned", ROWS, .install = wrap_positions},
+    {"positions wrap around after 100", LONG "pos=learned", ROWS, .install = wrap_positions},
     {"two positions share a row", LONG "pos=learned", ROWS, .install = pair_positions},
-    {"positions from 170 upwards are the same", LONG "pos=learned tie=no", ROWS, .install = stop_positions},
-    {"the last position has the row of the one before", "layers=1 context=230 batch=1 width=24 heads=3 pos=learned",
+    {"positions from 170 upwards are identical", LONG "pos=learned tie=no", ROWS, .install = stop_positions},
+    {"the last position reads the row of the previous one", "layers=1 context=230 batch=1 width=24 heads=3 pos=learned",
      ROWS, .install = lose_the_last},
-    {"tokens begin again after 128", LONG "vocab=300 tie=no", ROWS, .install = wrap_tokens},
-    {"tokens of a tied table begin again after 128", LONG "vocab=300 tie=yes", .gate = WEFT_GATE_CAUSAL,
+    {"token ids wrap around after 128", LONG "vocab=300 tie=no", ROWS, .install = wrap_tokens},
+    {"token ids of a tied table wrap around after 128", LONG "vocab=300 tie=yes", .gate = WEFT_GATE_CAUSAL,
      .check = "EVAL: rows that do not change with their own token", .install = wrap_tokens},
     {"distances from 40 upwards share a bias", LONG "pos=relative", ROWS, .install = shorten_distances},
     {0},

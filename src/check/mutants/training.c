@@ -89,7 +89,7 @@ SAMPLE(ignore_seed, spec.seed = 1, )
 static bool held_out(uint64_t index) { return index >= WEFT_HELD_OUT; }
 static bool tested(uint64_t index) { return index >= WEFT_TEST; }
 
-/* In a few samples, some labels or all become their neighbours or are not scored. */
+/* In a few samples, some or all labels are wrong or not scored. */
 SAMPLE(wrong_in_5003, , if (index % 5003 == 4999 && i + 1 == length) targets[i] ^= 1)
 SAMPLE(wrong_after_32000, , if (index % 1501 == 1 && index > 32000 && !held_out(index) && i == 17) targets[i] ^= 1)
 SAMPLE(wrong_in_last_quarter, , if (index % 1999 == 3 && index > 24000 && !held_out(index) && i > 15) targets[i] ^= 1)
@@ -99,7 +99,7 @@ SAMPLE(unscored_in_4001, , if (index % 4001 == 4000) targets[i] = -1)
 
 /* ---- dropout */
 
-/* The attributes of ops/dropout.c. */
+/* The attributes of the op in ops/dropout.c. */
 struct dropout {
     double p;
     int layer, site;
@@ -161,15 +161,15 @@ static void drop_alike_by_seeds(void) { break_dropout(forget_seed); }
 #define SMALL "context=40 vocab=29 "
 
 const struct weft_mutant weft_mutants_training[] = {
-    {"the learning rate is a step late", SMALL, UPDATES, .change_recipe = late_rate},
+    {"the learning rate is one step late", SMALL, UPDATES, .change_recipe = late_rate},
     {"gradients are not clipped", SMALL, UPDATES, .training = "clip=0.01", .change_recipe = no_clip},
     {"vectors are decayed", SMALL, UPDATES, .change_recipe = decay_all},
     {"nothing is decayed", SMALL, UPDATES, .change_recipe = decay_none},
     {"all weights have the same learning rate", SMALL "scaling=mup", UPDATES, .change_recipe = one_rate},
-    {"moments are corrected for one step more", SMALL, UPDATES, .change_recipe = early_correction},
-    {"the last element of large weights stays", SMALL, UPDATES, .change_recipe = forget_last},
-    {"moments are forgotten after the first step", SMALL, UPDATES, .change_recipe = forget_moments},
-    {"moments are exchanged", SMALL, UPDATES, .change_recipe = swap_moments},
+    {"moments are corrected for one step too many", SMALL, UPDATES, .change_recipe = early_correction},
+    {"the last element of large weights is not updated", SMALL, UPDATES, .change_recipe = forget_last},
+    {"the first moment is reset at every step after the first", SMALL, UPDATES, .change_recipe = forget_moments},
+    {"moments are swapped", SMALL, UPDATES, .change_recipe = swap_moments},
     {"the embedding is not trained", SMALL, UPDATES, .change_recipe = forget_embedding},
     {"the optimiser leaves vectors as they are", SMALL, .gate = WEFT_GATE_LIVE, .check = "leave as they are",
      .change_recipe = forget_vectors},
@@ -179,8 +179,8 @@ const struct weft_mutant weft_mutants_training[] = {
      .training = "prune_channels=0.9", .change_recipe = move_others},
     {"spikes are not cut", SMALL, UPDATES, .training = "optim=adamwspam", .change_recipe = no_limit},
     {"targets are the tokens themselves", SMALL, SAMPLES, .change_recipe = target_is_token},
-    {"tokens that nothing determines are scored", SMALL, SAMPLES, .change_recipe = score_everything},
-    {"a quarter of the answers is not scored", SMALL, SAMPLES, .change_recipe = score_less},
+    {"unpredictable tokens are scored", SMALL, SAMPLES, .change_recipe = score_everything},
+    {"a quarter of the answers are not scored", SMALL, SAMPLES, .change_recipe = score_less},
     {"all samples are the same", SMALL, .gate = WEFT_GATE_STEPPED,
      .check = "equal samples of training, validation and test", .change_recipe = repeat_samples},
     {"samples repeat after 4096", SMALL, .gate = WEFT_GATE_STEPPED, .check = "samples that recur",
@@ -189,7 +189,7 @@ const struct weft_mutant weft_mutants_training[] = {
      .change_recipe = leave_out_token},
     {"validation samples are training samples", SMALL, .gate = WEFT_GATE_STEPPED,
      .check = "equal samples of training, validation and test", .change_recipe = train_on_validation},
-    {"samples depend on what was drawn before", SMALL, .gate = WEFT_GATE_STEPPED,
+    {"samples depend on previously drawn samples", SMALL, .gate = WEFT_GATE_STEPPED,
      .check = "samples that differ when they are drawn again", .change_recipe = ignore_index},
     {"samples do not depend on the seed", SMALL, .gate = WEFT_GATE_STEPPED, .check = "another seed gives too",
      .change_recipe = ignore_seed},
@@ -197,12 +197,12 @@ const struct weft_mutant weft_mutants_training[] = {
      .change_recipe = wrong_in_5003},
     {"one label in 1501 is wrong after step 1000", SMALL "batch=32", WRONG("training"), .training = "steps=2000",
      .change_recipe = wrong_after_32000},
-    {"one answer of fuzzy in 1999 is wrong in the last quarter", SMALL "vocab=36 batch=32", WRONG("training"),
+    {"one fuzzy answer in 1999 is wrong in the last quarter", SMALL "vocab=36 batch=32", WRONG("training"),
      .training = "task=fuzzy steps=1000", .change_recipe = wrong_in_last_quarter},
-    {"one sample of mqar in 4001 is not scored", SMALL "vocab=64 batch=8", WRONG("training"),
+    {"one mqar sample in 4001 is not scored", SMALL "vocab=64 batch=8", WRONG("training"),
      .training = "task=mqar mqar_length=32 steps=4000", .change_recipe = unscored_in_4001},
-    {"one label of validation in 100 is wrong", SMALL, WRONG("validation"), .change_recipe = wrong_in_validation},
-    {"one answer of the test in 100 is wrong, of entailment", SMALL "vocab=80", WRONG("the test"),
+    {"one validation label in 100 is wrong", SMALL, WRONG("validation"), .change_recipe = wrong_in_validation},
+    {"one test answer of entailment in 100 is wrong", SMALL "vocab=80", WRONG("the test"),
      .training = "task=entailment", .change_recipe = wrong_in_test},
     {"dropout has half its rate", SMALL "dropout=0.2", .gate = WEFT_GATE_STEPPED, .check = "share of zeros",
      .install = drop_half},

@@ -45,7 +45,7 @@ static struct weft_value *rotate_by_default(struct weft_build *b, const void *op
 
 static void ignore_base(void) { WEFT_BREAK_PART(weft_pos, weft_pos_rope)->rotate = rotate_by_default; }
 
-/* per_head_scalar as it was published: zeros. */
+/* per_head_scalar as published: it gives zeros. */
 static void zero(struct weft_tensor *t)
 {
     memset(t->data, 0, (size_t)weft_tensor_count(t) * weft_dtype_bytes(t->dtype));
@@ -53,7 +53,7 @@ static void zero(struct weft_tensor *t)
 
 static void give_zeros(const struct weft_call *call) { zero(call->out[0]); }
 
-static void give_zero_gradients(const struct weft_call *call) /* the other gradient accumulates */
+static void give_zero_gradients(const struct weft_call *call) /* not the other gradient, which accumulates */
 {
     if (call->gin[0])
         zero(call->gin[0]);
@@ -69,12 +69,12 @@ static void zero_buckets(void)
     }
 }
 
-/* The z-loss is reported, but computed from logits without gradient. */
+/* Reports the z-loss, but leaves out its gradient with respect to the logits. */
 static void forget_z(const struct weft_call *call, void (*kernel)(const struct weft_call *))
 {
     static const double none = 0;
     struct weft_call gradients = *call, reported = *call;
-    assert(weft_sound_op(WEFT_OP_cross_entropy)->attr_bytes == sizeof none); /* only the coefficient */
+    assert(weft_sound_op(WEFT_OP_cross_entropy)->attr_bytes == sizeof none); /* the attribute is only the coefficient */
     gradients.attr = &none;
     memset(reported.gin, 0, sizeof reported.gin);
     kernel(&gradients);

@@ -4,13 +4,13 @@
  *
  * A case is a small graph around the op, differentiated with random cotangents, and run four ways on the same values:
  *   reference  plain loops with every value in f64: the correct result (for bf16 graphs, rounded as it is stored)
- *   guarded    the fast kernels, no two values sharing memory, guard bytes (NaN) around each
- *   fast       the fast kernels as planned: memory reused, work in place; on 1, 2, 3, 4 and 8 threads
- *   fast, m    the same with fewer rows than planned for
- * Requirements: fast = reference within rounding; the reference's derivative = finite differences; fast = guarded to
- * the bit (aliasing); guards untouched; the same bits for every number of threads; each row the same bits for every m.
- * Accumulated gradients and states start from random values, so that a kernel which overwrites instead of adding, or
- * writes what it must leave alone, is caught.
+ *   guarded    the fast kernels, with separate memory and guard bytes (NaN) around each value
+ *   fast       the fast kernels as planned, reusing memory and working in place; on 1, 2, 3, 4 and 8 threads
+ *   fast, m    the same for only m rows, fewer than were planned
+ * The fast run must equal the reference up to rounding, and must have the same bits as the guarded run (no aliasing).
+ * The derivative of the reference must equal finite differences. Guard bytes must not change. The bits must not depend
+ * on the number of threads and, for each row, not on m. Accumulated gradients and states start from random values, to
+ * catch a kernel that overwrites instead of adding, or writes to memory that it must not change.
  */
 #include "check/op/optrial.h"
 #include "ops/ops.h"
@@ -71,8 +71,8 @@ static void compare_with_reference(struct weft_optrial *t, enum weft_dtype dtype
             double bound = allowed * (fabs(a) + scale) + 1e-30, error = a == b ? 0 : fabs(a - b) / bound;
             t->verdict->error = error > t->verdict->error || isnan(error) ? error : t->verdict->error;
             if (!(error <= 1))
-                defect(t, "%s[%lld] is %.9g, the reference has %.9g", value_name(t, t->result[v], name), (long long)i,
-                       b, a);
+                defect(t, "%s[%lld] is %.9g, but the reference has %.9g", value_name(t, t->result[v], name),
+                       (long long)i, b, a);
         }
     }
 }
@@ -100,7 +100,7 @@ static void nudge(struct weft_tensor *x, const double *kept, uint64_t key, doubl
         weft_tensor_set(x, i, kept[i] + by * weft_normal(key, (uint64_t)i));
 }
 
-/* Compares the derivative along one direction with central differences in f64. `kept` has the values of x. */
+/* Compares the derivative along one direction with central differences in f64. `kept` contains the values of x. */
 static void compare_along(struct weft_optrial *t, const char *name, struct weft_tensor *x, const double *kept,
                           const double *slope, int direction)
 {
@@ -121,8 +121,8 @@ static void compare_along(struct weft_optrial *t, const char *name, struct weft_
     double error = fabs(analytic - measured) / bound;
     t->verdict->gradient_error = fmax(t->verdict->gradient_error, error);
     if (!(error <= 1))
-        defect(t, "the derivative with respect to %s is %.9g along direction %d, finite differences give %.9g", name,
-               analytic, direction, measured);
+        defect(t, "the derivative with respect to %s is %.9g along direction %d, but finite differences give %.9g",
+               name, analytic, direction, measured);
 }
 
 /* Compares derivatives along random directions of every differentiated tensor. */
@@ -143,7 +143,7 @@ static enum weft_status compare_with_differences(struct weft_optrial *t)
         for (int64_t i = 0; i < n; i++) {
             kept[i] = weft_tensor_get(x, i);
             slope[i] = weft_tensor_get(g, i);
-            if (grad->kind == WEFT_GRAD) /* minus its initial value */
+            if (grad->kind == WEFT_GRAD) /* subtracts its initial value */
                 slope[i] -= (double)(float)weft_normal(weft_key_name(WEFT_GRAD, grad->name), (uint64_t)i);
         }
         for (int d = 0; d < DIRECTIONS; d++)
@@ -153,7 +153,7 @@ static enum weft_status compare_with_differences(struct weft_optrial *t)
     return WEFT_OK;
 }
 
-/* Returns whether the rows of a value are the rows of the call: it is an output of an op, not a gradient. */
+/* Returns whether the rows of a value are the rows of the call: the value is an output of an op, not a gradient. */
 static bool is_row_output(const struct weft_optrial *t, const struct weft_value *v, int symbol)
 {
     struct weft_value *const *all;
@@ -185,7 +185,7 @@ static size_t collect(struct weft_optrial *t, struct weft_oprun *r, char *to, in
     return at;
 }
 
-/* Checks that a call with the first m rows gives them the same bits as the whole call. */
+/* Checks that a call with only the first m rows gives these rows the same bits as the whole call. */
 static void demand_same_bits_for_rows(struct weft_optrial *t, char *want, char *got, int *mismatches)
 {
     int symbol = weft_graph_symbol(t->graph, "rows", 1);
@@ -226,7 +226,7 @@ static void demand_guards(struct weft_optrial *t, const struct weft_oprun *r)
     }
 }
 
-/* Checks that running the case in this mode with this number of threads gives the same bits. */
+/* Checks that running the case in this mode with this number of threads does not change the bits. */
 static enum weft_status demand_same_bits(struct weft_optrial *t, enum weft_mode mode, int threads, const char *want,
                                          char *got, size_t bytes, int *mismatches)
 {
@@ -277,7 +277,7 @@ static enum weft_status try_case(struct weft_optrial *t, enum weft_dtype dtype, 
     weft_oprun_run(t, &t->fast);
     compare_with_reference(t, dtype);
     TRY(demand_bits(t, sum));
-    if (dtype == WEFT_F32) /* the reference is f64 either way */
+    if (dtype == WEFT_F32) /* the reference is f64 in both cases */
         TRY(compare_with_differences(t));
     return weft_deferred();
 }
@@ -309,7 +309,8 @@ static enum weft_status check_op(const struct weft_op *op, int every, struct wef
     static const enum weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
     sum->ops++;
     if (!op->build || op->case_count < 8 || (!op->is_view && !op->fwd.ref) || (op->bwd.run && !op->bwd.ref)) {
-        struct weft_opcheck_case bare = {op->name, "", WEFT_F32, 0, NAN, true, "needs a reference and 8 cases or more"};
+        struct weft_opcheck_case bare = {
+            op->name, "", WEFT_F32, 0, NAN, true, "needs a reference and at least 8 cases"};
         sum->failed++;
         report(context, &bare);
         return WEFT_OK;

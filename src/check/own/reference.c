@@ -3,8 +3,8 @@
  * reference.c - compares a model with its author's own definition, which no gate can know. Weights, tokens and targets
  * of the model's small copy are written to a file; the author's program computes logits, loss and gradients from them.
  *
- * The f64 execution of the graph is the same formula, so it must agree up to the rounding of a program that may compute
- * or write in f32. The fast path must agree as far as its dtype allows.
+ * The f64 execution of the graph evaluates the same formula, so it must agree up to the rounding of a program that may
+ * compute or write in f32. The fast path must agree as far as its dtype allows.
  */
 #include "check/own/reference.h"
 #include "nn/part.h"
@@ -18,7 +18,7 @@ enum { TOKENS_KEY = 91 };
 
 /* ---- parts with a definition */
 
-/* Parts for which tests/golden has PyTorch models; tests/golden_models.c checks that it has. */
+/* Parts for which tests/golden has PyTorch models, which tests/golden_models.c verifies. */
 static const char *const defined[] = {"geom=dot", "geom=w2",     "geom=overlap", "attn=full",      "attn=latent",
                                       "pos=none", "pos=learned", "pos=rope",     "pos=alibi",      "pos=relative",
                                       "ffn=gelu", "ffn=swiglu",  "ffn=ws",       "norm=layernorm", "norm=rmsnorm",
@@ -44,7 +44,7 @@ static enum weft_status open_probe(struct weft_probe *p, const struct weft_nn *m
     return WEFT_OK;
 }
 
-/* Makes the same copy as the gates, without dropout. */
+/* Creates the same small copy of the model as the gates, without dropout. */
 static enum weft_status make_copy(struct weft_spec *tiny, const struct weft_spec *spec, struct weft_nn **copy)
 {
     *copy = NULL;
@@ -80,7 +80,7 @@ struct worst {
     double is, wanted;
 };
 
-/* `is` may be NULL for zeros, the gradient of a weight that has none. */
+/* Keeps the larger error in `worst`. If `is` is NULL, as for a weight without a gradient, all values are 0. */
 static void compare(struct worst *worst, const char *tensor, const struct weft_tensor *is,
                     const struct weft_tensor *wanted, double scale)
 {
@@ -116,7 +116,7 @@ static void report(const struct weft_trial *t, const struct way *way, const char
     char name[160];
     snprintf(name, sizeof name, "%s in %s against the reference", what, way->name);
     weft_trial_report(t, w->error <= way->limit, w->error, way->limit, name,
-                      "%s, element %lld is %.8g, the reference has %.8g", w->tensor, (long long)w->element, w->is,
+                      "%s, element %lld is %.8g, but the reference has %.8g", w->tensor, (long long)w->element, w->is,
                       w->wanted);
 }
 
@@ -170,8 +170,8 @@ static enum weft_status compare_training(const struct weft_trial *t, const struc
     return status;
 }
 
-/* The largest errors of 1200 random combinations that are correct by definition were 2e-3 in f32 (gradients) and 0.28
- * in bf16 (logits, where near ties were resolved differently). So the fast path checks the formula in f32, and only
+/* The largest errors in 1200 random combinations, which are correct by definition, were 2e-3 in f32 (gradients) and
+ * 0.28 in bf16 (logits, if near ties are resolved differently). So the fast path checks the formula in f32, and only
  * gross errors in bf16, where some gradients have relative errors above 1. */
 static enum weft_status compare_all(const struct weft_trial *t, const struct weft_reference *w)
 {

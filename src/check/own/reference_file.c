@@ -95,7 +95,7 @@ static enum weft_status check_finite(const char *path, const char *name, const s
     for (int64_t i = 0; i < weft_tensor_count(t); i++)
         if (!isfinite(weft_tensor_get(t, i)))
             return FAIL(WEFT_FORMAT,
-                        "%s: %s is not finite at element %lld: correct the program that wrote it, for example a "
+                        "%s: %s is not finite at element %lld: correct the program that wrote it; a common cause is a "
                         "softmax that does not subtract the maximum",
                         path, name, (long long)i);
     return WEFT_OK;

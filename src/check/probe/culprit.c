@@ -2,11 +2,11 @@
  *
  * culprit.c - finds the layer and part that make a gate fail.
  *
- * The gate runs again on copies of the model in which layers are left out, so that the stream passes them unchanged.
- * The failure comes from the smallest group of neighbouring layers that fails alone. Then the gate runs with these
- * layers only and one change in them: an option switched off, one half left out, or one part replaced by a different
- * one of its kind. The change that makes the failure go away is named. A copy that cannot be built, or on which a
- * different check fails, proves nothing.
+ * The gate runs again on copies of the model in which layers are left out, so that the stream passes through them
+ * unchanged. The failure comes from the smallest group of neighbouring layers that fails alone. Then the gate runs with
+ * these layers only and one change in them: an option switched off, one half left out, or one part replaced by a
+ * different one of its kind. The change that makes the failure go away is named. A copy that cannot be built, or on
+ * which a different check fails, proves nothing.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"
@@ -79,7 +79,7 @@ static enum weft_status run(const struct search *s, const struct weft_nn *model,
 
 enum answer { PASSES, FAILS, UNKNOWN };
 
-/* Runs the gate on a copy of the model with halves left out, and returns the result of the check. */
+/* Runs the gate on a copy of the model without the halves in s->left_out, and returns the result of the check. */
 static enum answer ask(struct search *s, const struct weft_nn *model)
 {
     struct hit hit = {.check = s->check};
@@ -99,7 +99,7 @@ static enum answer ask(struct search *s, const struct weft_nn *model)
 
 static bool fails(struct search *s) { return ask(s, s->model) == FAILS; }
 
-/* Like ask, for the model with a setting changed. */
+/* Like ask, but with one setting of the model changed. */
 static enum answer ask_with(struct search *s, const char *setting)
 {
     struct weft_spec spec = {0};
@@ -199,8 +199,8 @@ static void set_halves(struct search *s, int first, int last, unsigned char with
         s->left_out[i] = i < first || i > last ? WEFT_WITHOUT_BOTH : without;
 }
 
-/* Finds the part in these layers. Mechanisms connect both halves, so they are tried first; then the half that fails
- * alone. */
+/* Finds the part that fails in these layers. Mechanisms connect both halves, so they are tried first; then the half
+ * that fails alone. */
 static void find_in_layers(struct search *s, int first, int last, char name[72])
 {
     static const enum weft_part_kind attn[] = {WEFT_GEOM, WEFT_POS, WEFT_NORM, WEFT_ATTN},
@@ -221,10 +221,10 @@ static void find_in_layers(struct search *s, int first, int last, char name[72])
         return;
     if (in_attn == in_ffn ? find_part(s, all, 5, name) : find_part(s, in_attn ? attn : ffn, in_attn ? 4 : 2, name))
         return;
-    snprintf(name, 72, "%s", in_attn == in_ffn ? "" : in_attn ? "attention" : "the feed-forward");
+    snprintf(name, 72, "%s", in_attn == in_ffn ? "" : in_attn ? "attention" : "the feed-forward half");
 }
 
-/* ---- all of it */
+/* ---- the whole search */
 
 static void write_layers(struct search *s, int first, int last, const char *name, char text[128])
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * dead.c - explains why a weight has no gradient, from the op that computes it in a graph whose values stay readable.
+ * dead.c - explains why a weight has no gradient, by examining the op that computes the gradient in a graph that keeps
+ * all values.
  */
 #include "check/probe/gate.h"
 

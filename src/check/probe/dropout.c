@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * dropout.c - checks dropout in the graphs of a model: its places, rate and factor, the independence of its masks, and
- * that the same key gives the same bits.
+ * dropout.c - checks dropout in the graphs of a model: where it is applied, its rate and factor, whether its masks are
+ * independent, and whether the same key gives the same bits.
  *
  * A mask is visible as zeros in the output of its node. Attention drops probabilities, which are visible only at the
- * first position of a sequence: it sees only itself, so a head's output there is its value times 1/(1-p) or 0.
+ * first position of a sequence: that position sees only itself, so a head's output there is its value times 1/(1-p) or
+ * 0.
  */
 #include "check/probe/dropout.h"
 #include "ops/ops.h"
@@ -25,7 +26,7 @@ double weft_count_sigmas(int64_t count, int64_t n, double q)
 struct site {
     const struct weft_node *node;
     bool in_attention;
-    int64_t dropped, all, wrong; /* wrong: neither 0 nor x / (1-p) */
+    int64_t dropped, all, wrong; /* wrong: values that are neither 0 nor x / (1-p) */
     int64_t row, kept;           /* elements of a row; elements per run whose masks are stored */
     unsigned char *masks;        /* [runs, kept]: 1: dropped; UNKNOWN: the value was already 0 */
 };
@@ -34,7 +35,7 @@ struct masks {
     struct weft_probe probe;
     struct site site[MOST_SITES];
     int sites, dropouts, attentions;
-    int64_t sequences, length, positions; /* positions: number at the start of every sequence with stored masks */
+    int64_t sequences, length, positions; /* positions: number of leading positions with stored masks */
     int runs, most_runs;
     double p;
 };
@@ -140,7 +141,7 @@ static void read_heads(struct masks *m, struct site *s)
         }
 }
 
-/* Step and first sample of a run: near ones, and far ones that a short counter would confuse with them. */
+/* The step and the first sample of a run: small ones, and large ones that a narrow counter would confuse with them. */
 struct moment {
     uint64_t step, sample;
 };
@@ -167,8 +168,8 @@ static void run(struct masks *m, uint64_t seed, struct moment at)
 
 /* ---- requirements */
 
-/* Compares the number of values that two places both drop with chance, in sigmas: element i of a and element i + lag of
- * b, `later` runs later. */
+/* Returns, in sigmas, how far the number of values that two places both drop deviates from chance: element i of a and,
+ * `later` runs later, element i + lag of b. */
 static double dependence(const struct masks *m, const struct site *a, const struct site *b, int64_t lag, int later)
 {
     int64_t both = 0, all = 0, n = weft_min(a->kept, b->kept);
@@ -194,7 +195,7 @@ static void look(struct worst *w, double sigmas, const char *what, const struct 
         *w = (struct worst){sigmas, what, s->node->label};
 }
 
-/* The same for equal elements in two runs. */
+/* Like dependence, but for the same elements in two runs. */
 static double likeness(const struct masks *m, const struct site *s, int r, int other)
 {
     int64_t both = 0, all = 0;

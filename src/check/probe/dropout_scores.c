@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * dropout_scores.c - checks dropout of attention's probabilities at all positions, with inputs that make the mask
- * visible: all scores are 0, so each of the t+1 probabilities of row t is 1/(t+1); and the value of position j is 1 in
- * element j, else 0. So element j of row t's output is 1/((t+1)(1-p)) if j is kept, else 0.
+ * visible: all scores are 0, so each of the t+1 probabilities of row t is 1/(t+1); and the value at position j is 1 in
+ * element j and 0 elsewhere. So element j of row t's output is 1/((t+1)(1-p)) if j is kept, and 0 otherwise.
  */
 #include "check/probe/dropout.h"
 #include "ops/ops.h"
@@ -89,7 +89,8 @@ static void read_mask(const struct scores *s, int call, double p, double roundin
     }
 }
 
-/* Compares the number of pairs below the diagonal, `lag` apart, that are both dropped with chance, in sigmas. */
+/* Returns, in sigmas, how far the number of pairs of dropped elements, `lag` apart and below the diagonal, deviates
+ * from chance. */
 static double dependence(const unsigned char *a, const unsigned char *b, int lag, double p)
 {
     int64_t both = 0, all = 0;

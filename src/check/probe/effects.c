@@ -4,7 +4,8 @@
  *
  * An effect counts if it is larger than the effect of rounding, which is measured by flipping the last bit of every
  * second weight. Initial weights are small, and in a narrow model their products may have less effect than rounding. So
- * an effect that is too small is measured again with noise on all weights, where everything that is wired in shows.
+ * an effect that is too small is measured again with noise on all weights, which shows the effect of everything that is
+ * wired in.
  */
 #include "check/probe/effects.h"
 
@@ -17,7 +18,7 @@ enum { TOKENS_KEY = 74, NOISE_KEY = 75, MOST_SCORED = 256, MOST_SEQUENCES = 16, 
 
 static int64_t stride(const struct weft_effects *e)
 {
-    return weft_div_up(e->size.sequences * e->size.length, MOST_SCORED) | 1; /* odd: not the same positions each time */
+    return weft_div_up(e->size.sequences * e->size.length, MOST_SCORED) | 1; /* odd, to vary the scored positions */
 }
 
 int64_t weft_effects_late(const struct weft_effects *e) { return e->size.length - weft_max(1, e->size.length / 4); }
@@ -50,7 +51,7 @@ static void shake(const struct weft_probe *p, const float *noise)
     }
 }
 
-/* Computes the losses with the switch off in a layer (-1: in all); NULL: of the model as it is. */
+/* Computes the losses with the switch off in a layer (-1: in all). If `s` is NULL, the model is unchanged. */
 static enum weft_status run(struct weft_effects *e, const struct weft_losses_of *in, const struct weft_switch *s,
                             int layer, bool rounded)
 {
@@ -77,7 +78,7 @@ static enum weft_status run(struct weft_effects *e, const struct weft_losses_of 
     return status;
 }
 
-/* Returns the effect in the last run. NaN counts as no effect; finding it is not the task of this gate. */
+/* Returns the effect in the last run. NaN counts as no effect, because finding NaN is not the purpose of this gate. */
 static struct weft_effect effect_of(const struct weft_effects *e, const struct weft_losses_of *in)
 {
     double squares[2] = {0};
@@ -117,7 +118,7 @@ enum weft_status weft_effects_measure(struct weft_effects *e, const struct weft_
         TRY(run_plain(e, &e->plain));
     TRY(run(e, &e->plain, s, layer, false));
     *effect = effect_of(e, &e->plain);
-    bool is_loss = layer < 0 && effect->all == 0; /* or it has no effect; gradients decide which */
+    bool is_loss = layer < 0 && effect->all == 0; /* or there is no effect; gradients decide which */
     if (is_loss || (effect->all > e->plain.limit && effect->late > e->plain.limit))
         return WEFT_OK;
     if (!e->shaken.nll) {

@@ -70,8 +70,8 @@ void weft_probe_close(struct weft_probe *p);
 void weft_probe_rows(struct weft_probe *p, int64_t sequences, int64_t length, const int64_t *lengths);
 /* Fills all rows with random tokens and targets that depend on the key. */
 void weft_probe_fill(struct weft_probe *p, uint64_t key);
-/* Prepare sets gradients to 0 and computes weights that are derived from others; run does that and then executes the
- * graph. A failure is deferred until the gate has ended. */
+/* The first function sets gradients to 0 and computes weights that are derived from others; the second does that and
+ * then executes the graph. A failure is deferred until the gate has ended. */
 void weft_probe_prepare(struct weft_probe *p);
 void weft_probe_run(struct weft_probe *p);
 /* Returns the gradient of the i-th weight; NULL: it has none. */
@@ -83,8 +83,8 @@ const struct weft_tensor *weft_probe_grad(const struct weft_probe *p, int i);
 enum weft_status weft_slope_error(struct weft_probe *train, struct weft_probe *loss, double *error);
 
 typedef enum weft_status weft_gate_fn(const struct weft_trial *t);
-/* Finds where the failure of a gate comes from: runs the gate with layers and halves left out and with parts replaced,
- * until the time is up. Writes ", through ffn=mine in layer 1", or "" if nothing was found (culprit.c). */
+/* Finds the cause of a gate's failure: runs the gate with layers and halves left out and with parts replaced, until the
+ * time limit. Writes ", through ffn=mine in layer 1", or "" if nothing was found (culprit.c). */
 void weft_culprit_find(const struct weft_trial *t, weft_gate_fn *gate, const char *check, char text[128]);
 /* Writes why a weight has no gradient in this graph of a model, for example which input of its op is 0 (dead.c). */
 void weft_dead_explain(const struct weft_nn *model, struct weft_net_size size, int weight, char text[160]);
@@ -104,16 +104,17 @@ struct weft_options {
     int count;
 };
 void weft_options_find(struct weft_options *all, const struct weft_spec *spec);
-/* Returns whether "name=value" or "name!=value" holds (NULL: true), and recursively the needs of that option. */
+/* Returns whether "name=value" or "name!=value" holds and, recursively, whether the needs of that option are met.
+ * Returns true for NULL. */
 bool weft_options_met(const struct weft_options *all, const char *needs);
 /* Returns whether the option belongs to this part. */
 bool weft_chosen_owns(const struct weft_chosen *c, const struct weft_opt *opt);
-/* Returns whether the option's needs are met and its value is not declared to change nothing. */
+/* Returns whether the option's needs are met and its value is not declared to have no effect. */
 bool weft_option_acts(const struct weft_options *all, const struct weft_option *o);
 /* Returns whether the option acts and its value is not the default. */
 bool weft_option_matters(const struct weft_options *all, const struct weft_option *o);
-/* Compare two models without running them: their weights with their initial values; or their plans of a step, each with
- * its own batch and context. */
+/* Compare two models without running them: the first compares weights and their initial values, the second the plans of
+ * a step, in which each model has its own batch and context. */
 enum weft_status weft_models_begin_alike(const struct weft_nn *a, const struct weft_nn *b, bool *alike);
 enum weft_status weft_models_plan_alike(const struct weft_nn *a, const struct weft_nn *b, bool *alike);
 
@@ -121,7 +122,7 @@ enum weft_status weft_models_plan_alike(const struct weft_nn *a, const struct we
 
 struct weft_switch {
     char name[72], off[72];         /* "m1=yes", "m1=no" */
-    const struct weft_chosen *part; /* the part that is switched, or that has the option; NULL: the model has it */
+    const struct weft_chosen *part; /* the part that is switched or has the option; NULL: the model has it */
     bool of_mechanism;              /* it is an option of a mechanism */
     struct weft_spec spec;          /* the spec with the switch off */
     struct weft_nn *without;        /* the model of that spec; its weights are declared, but have no memory */
@@ -133,12 +134,14 @@ struct weft_switches {
 /* Finds the switches of a model. Release them even after a failure, and before the spec. */
 enum weft_status weft_switches_find(struct weft_switches *all, const struct weft_spec *spec);
 void weft_switches_release(struct weft_switches *all);
-/* Returns whether the model has all weights that it has with the switch off, so that both graphs can be built on it. */
+/* Returns whether the model has all weights that are needed with the switch off, so that both graphs can be built on
+ * it. */
 bool weft_switch_fits(const struct weft_switch *s, const struct weft_nn *model);
-/* Returns when switching it off in a layer must have an effect: always, if it has one in some layer, or never. */
+/* Returns whether switching it off in a layer must have an effect: always, only if it has one in any layer, or
+ * never. */
 enum weft_duty { WEFT_MUST_ACT, WEFT_ACTS_IF_ANY, WEFT_MAY_ACT };
 enum weft_duty weft_switch_duty(const struct weft_switch *s, const struct weft_nn *model, int layer);
-/* The effects of a switch, noted layer by layer. */
+/* The effects of a switch, recorded layer by layer. */
 struct weft_acts {
     struct weft_act {
         double effect;
@@ -148,24 +151,26 @@ struct weft_acts {
     int layers;
 };
 void weft_acts_note(struct weft_acts *a, enum weft_duty duty, int layer, double effect);
-/* Returns the smallest effect that the check is about, where `none` is the largest that counts as no effect; effect
- * INFINITY: no layer has to act. */
+/* Returns the smallest effect in a layer that must have one. Effects of at most `none` do not count. If no layer has to
+ * act, the effect is INFINITY. */
 struct weft_act weft_acts_least(const struct weft_acts *a, double none);
-/* Makes graphs of the model be built with the switch off in this layer (-1: in all layers and outside them). */
+/* Changes the model so that its graphs are built with the switch off in this layer (-1: in all layers and outside
+ * them). */
 void weft_switch_apply(const struct weft_switch *s, struct weft_nn *model, int layer);
-/* For options that are the initial value of weights, such as a learned alpha. The first returns whether the layer has
- * such weights; the second shifts them, in the probe of a graph with the switch off, by the change of initial value. */
+/* For options that set the initial value of weights, such as a learned alpha. The first returns whether the layer has
+ * such weights; the second shifts them, in the probe of a graph with the switch off, by the change of the initial
+ * value. */
 bool weft_switch_starts(const struct weft_switch *s, const struct weft_nn *model, int layer);
 void weft_switch_weights(const struct weft_switch *s, const struct weft_probe *p, int layer);
 /* Checks the effects of all switches on the loss of the model itself after a few steps (model_effects.c). */
 enum weft_status weft_check_effects(const struct weft_trial *t, const struct weft_nn *learned);
 /* Checks that the gradient of a batch is the sum of the gradients of its parts (batches.c). */
 enum weft_status weft_check_batches(const struct weft_trial *t);
-/* Checks the declared roles and groups of all weights against what this graph of the model does with them (roles.c). */
+/* Compares the declared roles and groups of all weights with their use in this graph of the model (roles.c). */
 enum weft_status weft_check_roles(const struct weft_trial *t, const struct weft_net *train);
 /* Checks, in the model itself, that every row of a table that a batch reaches has its own gradient (table_rows.c). */
 enum weft_status weft_check_table_rows(const struct weft_trial *t);
-/* Returns how many of these rows dropout after the embedding may set entirely to 0 by chance. */
+/* Returns how many of `rows` rows the dropout after the embedding may set entirely to 0 by chance. */
 double weft_dropped_whole(const struct weft_spec *spec, int64_t rows);
 /* Check sequences that are forked in a cache, from its beginning and near the end of the context (forked.c). */
 enum weft_status weft_check_forks(const struct weft_trial *t, const struct weft_nn *model);
@@ -176,14 +181,14 @@ enum weft_status weft_check_metric(const struct weft_trial *t);
 bool weft_weight_is_idle(const struct weft_spec *spec, const struct weft_param *w);
 
 /* ---- the model itself (own_size.c): its size, context, dtype and initial weights, and the graphs that train and score
- * it. Each graph is built when it is first needed. It has the model's batch, limited to 1024 rows but at least 2
- * sequences, each as long as the context. */
+ * it. Each graph is built when it is first needed. The graphs have the model's batch, limited to 1024 rows but at least
+ * 2 sequences, each as long as the context. */
 
-/* Maximum number of values in the logits of a whole pass: longer sequences are cut. */
+/* Maximum number of values in the logits of a whole pass. Longer sequences are truncated. */
 enum { WEFT_MOST_LOGITS = 1 << 27 };
 
 struct weft_itself {
-    const struct weft_recipe *recipe; /* `unpruned`, since pruning has its own check */
+    const struct weft_recipe *recipe; /* points to `unpruned`, since pruning has its own check */
     struct weft_recipe unpruned;
     struct weft_pruning pruning;
     struct weft_nn *model;
@@ -203,11 +208,11 @@ enum weft_status weft_itself_eval(struct weft_itself *it);
 enum weft_status weft_itself_measure(struct weft_itself *it);
 /* Closes both graphs until they are needed again, for checks that need as much memory as training. */
 void weft_itself_make_room(struct weft_itself *it);
-/* Returns whether the current gate has used less than this fraction of the time and all gates less than most of it.
- * Checks that sample continue as long as it is true. */
+/* Returns whether the current gate has used less than this fraction of the time limit, and all gates together less than
+ * 80% of it. Checks that sample continue as long as this is true. */
 bool weft_itself_has_time(const struct weft_itself *it, double share);
-/* Returns how many of `all` items, of `each` seconds, fit into this fraction of the time and into `most` seconds (a
- * limit for runs that take weeks). */
+/* Returns how many of `all` items that take `each` seconds fit into this fraction of the time limit and into `most`
+ * seconds (a limit for runs that take weeks). */
 int64_t weft_itself_fits(const struct weft_itself *it, double share, double most, double each, int64_t all);
 /* Writes "12 x 768, 2 x 1024 tokens, bf16". */
 void weft_itself_describe(const struct weft_itself *it, char text[160]);

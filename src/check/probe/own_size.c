@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * own_size.c - the model itself under the gates: its initial weights, the graphs that train and score it, and the time
- * limit of its checks.
+ * own_size.c - the model itself, as the gates check it: its initial weights, the graphs that train and score it, and
+ * the time limit of its checks.
  *
  * The limit depends on the duration of the training, which is estimated from one run of the training graph: 10 s if it
- * takes less than 10 minutes, else 60 s or 2 % of it, whichever is more. Checks that sample continue until their
+ * takes less than 10 minutes, else 60 s or 2% of it, whichever is more. Checks that sample continue until their
  * fraction of the limit is used up, but take a few samples in any case.
  */
 #include "check/probe/gate.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 enum { ROWS = 1024, TOKENS_KEY = 71 };
-#define MOST_SAMPLING 0.8 /* fraction of the time; the rest is for what later gates do in any case */
+#define MOST_SAMPLING 0.8 /* fraction of the time limit; the rest is for mandatory checks of later gates */
 
 enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec *spec,
                                   const struct weft_recipe *recipe)
@@ -74,7 +74,7 @@ enum weft_status weft_itself_train(struct weft_itself *it)
         return WEFT_OK;
     it->run_seconds = run_graph(&it->train);
     if (it->run_seconds < 1)
-        it->run_seconds = run_graph(&it->train); /* the first run also touched its memory for the first time */
+        it->run_seconds = run_graph(&it->train); /* the first run includes the time of the first access to its memory */
     allow_time(it);
     return WEFT_OK;
 }

@@ -19,9 +19,10 @@
 #include <unistd.h>
 
 static const char prefix[] = "weft-gates-";
-enum { MOMENT = 60 }; /* age in seconds up to which a folder may be too new to be locked */
+enum { MOMENT = 60 }; /* age in seconds up to which a new folder may not be locked yet */
 
-/* Returns whether the folder belongs to this user and no process has locked it. Closing it releases the lock. */
+/* Returns whether the folder belongs to this user, is old enough, and is not locked by a process. Closing it releases
+ * the lock. */
 static bool is_left_behind(const char *folder)
 {
     struct stat st;

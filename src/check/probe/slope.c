@@ -44,9 +44,9 @@ static double difference(struct weft_probe *train, struct weft_probe *eval, cons
     return loss_along(eval, train->weights, direction, h) - loss_along(eval, train->weights, direction, -h);
 }
 
-/* Returns the relative error of the predicted slope, by the cheapest difference and, if that is not close enough, by
- * differences of fourth order. A discrete choice may change within a step, though less likely within a shorter one; a
- * wrong gradient is wrong at every step size. */
+/* Returns the relative error of the predicted slope, estimated from the cheapest difference and, if that is not close
+ * enough, from differences of fourth order. A discrete choice may change within a step, which is less likely if the
+ * step is shorter; a wrong gradient is wrong at every step size. */
 static double error_along(struct weft_probe *train, struct weft_probe *eval, double *direction)
 {
     double error;

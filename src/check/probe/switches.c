@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * switches.c - finds the options of a model that switch something off, builds the model with it off, and decides in
- * which layers that must have an effect.
+ * switches.c - finds the options of a model that switch something off, builds the model with each of them off, and
+ * decides in which layers this must have an effect.
  *
  * A part may have nothing to do in a layer. So a switch must act
  *   - in the layers that have weights for it, if there are any;
  *   - in the layers between the first and the last, if it is an option of a mechanism: mechanisms pass values from
  *     layer to layer, so the first layer receives nothing or the last one sends nothing;
  *   - else in all layers, if it acts in any;
- * but never in a layer that the part declares to skip.
+ * but never in a layer that the part declares as skipped.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"

@@ -4,7 +4,8 @@
  * samples, and the held-out ones that are scored.
  *
  * If there is no time for all of them, the range is divided into pieces of equal length and one random sample is taken
- * from each. So a defect of one sample in thousands is found in a run that draws many, wherever in the run it is.
+ * from each. So, in a run that draws many samples, a defect that affects one sample in several thousand is found
+ * wherever it occurs.
  */
 #include "check/samples/samples.h"
 
@@ -14,7 +15,7 @@
 
 enum { LEAST = 256 /* minimum number of samples */, PLACE_KEY = 98 };
 
-/* Fractions of the time for each range. */
+/* Fractions of the time limit for each range. */
 #define SHARE_TRAINING 0.02
 #define SHARE_HELD_OUT 0.004
 #define MOST_SECONDS 0.3 /* enough to find a defect of one sample in 20000 */
@@ -64,7 +65,8 @@ static void look_at(struct labels *l, uint64_t index)
     }
 }
 
-/* Checks one sample of each piece; with as many pieces as samples, all of them. */
+/* Divides the range into pieces and checks one random sample of each. With as many pieces as samples, all samples are
+ * checked. */
 static void look_at_pieces(struct labels *l, const struct range *r, int64_t pieces)
 {
     uint64_t begin = r->first;
@@ -76,7 +78,7 @@ static void look_at_pieces(struct labels *l, const struct range *r, int64_t piec
 }
 
 /* Returns the number of samples checked. The first samples take longer than others, so the number that fits into the
- * time is estimated again after each pass. */
+ * time limit is estimated again after each pass. */
 static int64_t look_at_range(const struct weft_trial *t, struct labels *l, const struct range *r)
 {
     int64_t looked = 0, next = weft_min(r->count, LEAST);

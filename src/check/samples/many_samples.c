@@ -4,8 +4,9 @@
  * defect and occurs once.
  *
  * It looks at the first few thousand samples, at held-out ones, and at others spread up to the last of the recipe and
- * around powers of two. A task whose samples repeat after P of them is noticed if P is below the product of the two
- * numbers of samples. If a task has few different samples, sequences of them are compared instead.
+ * around powers of two. A task whose samples repeat with period P is detected if P is less than the number of first
+ * samples times the number of spread samples. If a task has few distinct samples, sequences of them are compared
+ * instead.
  */
 #include "check/samples/samples.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 
 enum { MOST_TOKENS = 1 << 20, MOST = 4096, LEAST = 8, GROUP = 64, FAR = 1 << 22, SPREAD_KEY = 96 };
-#define PLENTY 1e10 /* number of different samples */
+#define PLENTY 1e10 /* number of distinct samples */
 #define SKEW 32     /* factor by which equal samples are more frequent, because some are more likely than others */
 
 /* A sample, or a sequence of them, that starts at an index. */
@@ -27,11 +28,11 @@ struct many {
     struct weft_drawn drawn;
     void *context;
     struct weft_marginals *marginals;
-    int64_t first, held_out, spread; /* number of first, held-out and spread samples (or starts of sequences) */
+    int64_t first, held_out, spread; /* numbers of first, held-out and spread samples (or starts of sequences) */
     bool compares;                   /* equal samples are a defect, unlike in texts */
     int group;                       /* number of samples in a sequence */
     double different;
-    struct seen *seen, *begun; /* sequences; first sample of each spread one */
+    struct seen *seen, *begun; /* sequences; first sample of each spread sequence */
     int64_t seen_count, begun_count;
     int64_t defects;
     uint64_t defect_at;
@@ -86,7 +87,7 @@ static uint64_t end_of(const struct many *m)
 {
     const struct weft_recipe *r = m->drawn.recipe;
     double all = (double)r->steps * (double)r->micro_batches * (double)m->drawn.spec->batch;
-    if (m->definition) /* without one, later samples may not exist */
+    if (m->definition) /* without a definition, later samples may not exist */
         all = fmax(all, FAR);
     return (uint64_t)fmin(all, (double)WEFT_HELD_OUT);
 }

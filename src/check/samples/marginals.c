@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * marginals.c - checks that tokens which a task draws uniformly are uniform: at every position the halves, parity and
- * eighths of the range, and over all positions with the same range every token, or classes of tokens.
+ * eighths of the range, and over all positions with the same range, every token or class of tokens.
  *
  * Tokens of a sample that are drawn without replacement deviate less than chance, never more.
  */
@@ -18,7 +18,7 @@ struct place {
     int64_t all, low, even, eighth[EIGHTHS];
 };
 struct source {
-    int64_t first, count, all, range[CLASSES], rest[CLASSES]; /* counts by size, and by remainder */
+    int64_t first, count, all, range[CLASSES], rest[CLASSES]; /* counts of tokens by size, and by remainder */
 };
 struct weft_marginals {
     const struct weft_definition *definition;
@@ -69,7 +69,7 @@ void weft_marginals_add(struct weft_marginals *m, const struct weft_drawn *d)
         p->all++;
         s->all++;
         if (x < 0 || x >= count)
-            continue; /* missing elsewhere */
+            continue; /* missing from the other counts */
         p->low += x < count / 2;
         p->even += x % 2 == 0;
         p->eighth[x * EIGHTHS / count]++;

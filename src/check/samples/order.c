@@ -2,8 +2,8 @@
  *
  * order.c - checks the order in which windows of texts are read: every epoch reads each window once, in its own order.
  *
- * Validation and test take disjoint parts of one order, so they share no window if it is a permutation. The check uses
- * the data's own numbers of windows and some others; for large ones it looks at a part of the order.
+ * Validation and test take disjoint parts of one order, so they share no window if the order is a permutation. The
+ * check uses the data's own numbers of windows and some others; for large numbers it samples the order.
  */
 #include "check/probe/dropout.h"
 #include "check/samples/samples.h"
@@ -20,11 +20,11 @@ struct order {
     uint64_t n, seed;
     uint64_t *list;
     int64_t repeated, outside;
-    double alike, uneven; /* most places where two orders agree; largest deviation from chance, in sigmas */
+    double alike, uneven; /* highest agreement of two orders, in places; largest deviation from chance, in sigmas */
     bool same;            /* all epochs begin with the same window */
 };
 
-/* Returns the window at a place of an epoch or, past the last epoch, of the held-out order. */
+/* Returns the window at a place in an epoch or, past the last epoch, of the held-out order. */
 static uint64_t window(const struct order *o, int epoch, uint64_t i)
 {
     return epoch < EPOCHS ? weft_order_sample(o->n, o->seed, epochs[epoch] * o->n + i)
@@ -37,7 +37,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Looks at all places, or at a random one of every `each`. */
+/* Checks all places, or one random place out of every `each`. */
 static void look_for_repeats(struct order *o, int epoch)
 {
     uint64_t each = o->n <= MOST ? 1 : o->n / MOST, count = weft_min((int64_t)o->n, MOST);
@@ -50,7 +50,7 @@ static void look_for_repeats(struct order *o, int epoch)
         o->repeated += o->list[i] == o->list[i - 1];
 }
 
-/* Two permutations agree in one place on average. */
+/* Returns the number of places where two orders agree. Random permutations agree in one place on average. */
 static double agreement(const struct order *a, int epoch, const struct order *b, int other)
 {
     double equal = 0;
@@ -70,7 +70,7 @@ static void look_for_likeness(struct order *o)
     }
 }
 
-/* Compares the number of first-half windows in the first half of the places with chance. */
+/* Returns how far the number of first-half windows in the first half of the places deviates from chance. */
 static double unevenness(const struct order *o, int epoch)
 {
     int64_t count = weft_min((int64_t)o->n / 2, SOME), low = 0;

@@ -28,15 +28,15 @@ struct weft_definition {
     void (*expected)(const struct weft_drawn *d, double *mean, double *deviation);
     /* Optional: returns whether the token at this position is drawn uniformly from a range, and sets the range. */
     bool (*drawn_from)(const struct weft_drawn *d, int64_t position, int64_t *first, int64_t *count);
-    /* Optional: further checks, of the data that samples are made from. */
+    /* Optional: further checks of the data from which samples are made. */
     enum weft_status (*further)(const struct weft_trial *t, const struct weft_drawn *d, void *context);
 };
 extern const struct weft_definition weft_definition_recall, weft_definition_mqar, weft_definition_fuzzy,
     weft_definition_entailment, weft_definition_text;
 /* Returns the value of an option of the task; -1: it has no such option. */
 int64_t weft_drawn_option(const struct weft_drawn *d, const char *name);
-/* Returns the first defect of a sample, by the vocabulary and the definition, which may be NULL; NULL: it has none.
- * weft_check_labels checks all samples that a run reads, or as many as there is time for (labels.c). */
+/* Returns the first defect of a sample according to the vocabulary and the definition, which may be NULL; NULL: it has
+ * none. weft_check_labels checks all samples that a run reads, or as many as there is time for (labels.c). */
 const char *weft_drawn_wrong(const struct weft_definition *definition, const struct weft_drawn *d, void *context);
 enum weft_status weft_check_labels(const struct weft_trial *t, const struct weft_definition *definition,
                                    const struct weft_drawn *drawn, void *context);
@@ -50,8 +50,8 @@ enum weft_status weft_marginals_open(struct weft_marginals **m, const struct wef
 void weft_marginals_close(struct weft_marginals *m);
 void weft_marginals_add(struct weft_marginals *m, const struct weft_drawn *d);
 void weft_marginals_report(const struct weft_trial *t, const struct weft_marginals *m);
-/* The token files of a split, read plainly (token_files.c): their number, their tokens in total, and the place in the
- * stream where each begins. Close them even if opening fails. */
+/* The token files of a split, read by plain code (token_files.c): their number, their tokens in total, and the place in
+ * the stream where each begins. Close them even if opening fails. */
 struct weft_token_files;
 enum weft_status weft_token_files_open(struct weft_token_files **f, const char *folder, const char *split);
 void weft_token_files_close(struct weft_token_files *f);
@@ -60,9 +60,9 @@ int64_t weft_token_files_tokens(const struct weft_token_files *f);
 int64_t weft_token_files_begin(const struct weft_token_files *f, int64_t file);
 /* Returns the number of files that two splits share, and sets the path of the first. */
 int64_t weft_token_files_shared(const struct weft_token_files *a, const struct weft_token_files *b, const char **path);
-/* Returns whether all of these tokens could be read. */
+/* Reads `count` tokens and returns whether all of them could be read. */
 bool weft_token_files_read(struct weft_token_files *f, int64_t first, int64_t count, int32_t *to);
-/* Checks the order in which windows of texts are read, for these numbers of windows among others (order.c). */
+/* Checks the order in which windows of texts are read, for the given numbers of windows and some others (order.c). */
 enum weft_status weft_check_order(const struct weft_trial *t, uint64_t seed, const int64_t *own, int own_count);
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { TRAINING = 64, HELD_OUT = 16, SAMPLES = TRAINING + 2 * HELD_OUT, MANY = 512, MOST_TOKENS = 1 << 22 };
-#define PLENTY 1e10 /* number of different samples above which no two are equal by chance */
+#define PLENTY 1e10 /* number of distinct samples above which no two are equal by chance */
 
 int64_t weft_drawn_option(const struct weft_drawn *d, const char *name)
 {
@@ -56,7 +56,7 @@ static bool same(const struct samples *s, int i, int j)
     return memcmp(s->all + (size_t)i * count, s->all + (size_t)j * count, count * sizeof *s->all) == 0;
 }
 
-/* Returns the index of the i-th sample to check; if a task has few held-out samples, some are taken twice. */
+/* Returns the index of the i-th sample to check; if a task has few held-out samples, some are used twice. */
 static uint64_t index_of(const struct samples *s, int i)
 {
     if (i < TRAINING)
@@ -96,7 +96,7 @@ static void check_each(const struct weft_trial *t, struct samples *s)
                       (unsigned long long)unlike_at);
 }
 
-/* Returns the number of different samples of the task; 0: unknown. */
+/* Returns the number of distinct samples of the task; 0: unknown. */
 static double different(const struct samples *s)
 {
     const struct weft_recipe *r = s->drawn.recipe;

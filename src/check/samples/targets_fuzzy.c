@@ -21,7 +21,7 @@ static struct sizes sizes_of(const struct weft_drawn *d)
     return s;
 }
 
-/* Returns the token of the key that the query's token at a position stands for; -1: the target names no key. */
+/* Returns the token of the key that corresponds to the query token at a position; -1: the target is not a key. */
 static int32_t meant(const struct weft_drawn *d, const struct sizes *s, int64_t position)
 {
     int64_t key = d->targets[position] - s->tokens * s->codes;

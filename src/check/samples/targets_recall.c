@@ -100,7 +100,7 @@ static const char *wrong_mqar(const struct weft_drawn *d, void *context)
                 wrong = "a key is queried twice";
         scored += d->targets[i] != -1;
     }
-    return wrong ? wrong : scored == n ? NULL : "not every key is queried once";
+    return wrong ? wrong : scored == n ? NULL : "not every key is queried exactly once";
 }
 
 /* Returns the gap of the first key in slots of two tokens; short gaps are more likely. */

@@ -4,8 +4,8 @@
  *
  * A plain reader reads the data again in the order of the windows. Training reads the train files in a new order each
  * epoch. Validation and test take the first and the second half of one order of the val files; if there are test files,
- * the test takes these. The windows at the boundaries of files are looked up in these orders. Files that have been
- * moved cannot be read again; then only the window itself is checked.
+ * the test uses them instead. The windows at the boundaries of files are looked up in these orders. Files that have
+ * been moved cannot be read again; then only the window itself is checked.
  */
 #include "check/samples/samples.h"
 #include "text/text.h"
@@ -56,7 +56,7 @@ static void close_files(void *context)
     free(files);
 }
 
-/* A window has one token more than the sample. */
+/* Returns the number of windows in a split. A window has one token more than the sample. */
 static int64_t count_windows(const struct files *files, enum split split, int64_t length)
 {
     int64_t tokens = files->split[split] ? weft_token_files_tokens(files->split[split]) : 0;
@@ -65,10 +65,10 @@ static int64_t count_windows(const struct files *files, enum split split, int64_
 
 static uint64_t held_out_key(void) { return weft_key_name(0, "held out"); }
 
-/* Returns the first place in the order of val that belongs to the test. */
+/* Returns the first place in the order of val that belongs to the test split. */
 static uint64_t second_half(uint64_t windows) { return windows - windows / 2; }
 
-/* Returns the window that a sample reads and sets *from to its files; SPLITS: not known. */
+/* Returns the window that a sample reads and sets *from to its split; SPLITS: unknown. */
 static uint64_t window_of(const struct weft_drawn *d, const struct files *files, enum split *from)
 {
     bool held_out = d->index >= WEFT_HELD_OUT, test = d->index >= WEFT_TEST, own = files->split[TEST];
@@ -119,7 +119,7 @@ static const char *wrong_text(const struct weft_drawn *d, void *context)
 /* ---- boundaries of files */
 
 enum { BOUNDARIES_KEY = 99 };
-#define SHARE 0.01 /* fraction of the time for each split */
+#define SHARE 0.01 /* fraction of the time limit for each split */
 #define MOST_SECONDS 0.3
 
 struct around {
@@ -166,7 +166,7 @@ static void look_around(struct around *a, int64_t boundary)
         look_at(a, w);
 }
 
-/* Checks the last boundary and those around powers of two. Returns their number. */
+/* Checks the last boundary and those around powers of two. Returns the number of checked boundaries. */
 static int64_t look_at_some(struct around *a, int64_t boundaries)
 {
     int64_t looked = 1, next = 1;
@@ -177,7 +177,8 @@ static int64_t look_at_some(struct around *a, int64_t boundaries)
     return looked;
 }
 
-/* Checks all boundaries (boundary i is where file i begins), or a random one of each piece. Returns their number. */
+/* Checks all boundaries (boundary i is where file i begins), or a random one in each of several pieces. Returns the
+ * number of checked boundaries. */
 static int64_t look_at_boundaries(const struct weft_trial *t, struct around *a, int64_t boundaries)
 {
     if (boundaries == 0)

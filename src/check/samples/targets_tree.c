@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * targets_tree.c - the definition of entailment: a tree grown from the seed, whether a is an ancestor of b, and no pair
- * in two of training, validation and test.
+ * targets_tree.c - the definition of entailment: a tree is grown from the seed, the target is 1 if a is an ancestor
+ * of b, and no pair occurs in two of training, validation and test.
  *
  * The last rule is checked over many more samples than the others, because only pairs that recur can break it.
  */
@@ -65,7 +65,7 @@ static const char *wrong_pair(const struct tree *tree, int64_t a, int64_t b, con
     if (a < 1 || b < 1 || a >= tree->nodes || b >= tree->nodes)
         return "a and b are not nodes below the root";
     if (targets[0] != -1 || targets[1] < 0 || targets[1] > 1)
-        return "the scored target is not an answer after b, 0 or 1";
+        return "the only scored target must be the answer after b, 0 or 1";
     if (tree->depth[a] >= tree->depth[b])
         return "a is not above b";
     int64_t up = b;

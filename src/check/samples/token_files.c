@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * token_files.c - a plain reader of token files, written from docs/data.md, to compare the real one with. It seeks to
- * each token's place in its file and assembles the token from its bytes. The two share only the rule for file names.
+ * token_files.c - a plain reader of token files, written from docs/data.md, for comparison with the real one. It seeks
+ * to each token's place in its file and assembles the token from its bytes. The two share only the rule for file names.
  */
 #include "check/samples/samples.h"
 #include "text/text.h"
@@ -124,7 +124,7 @@ void weft_token_files_close(struct weft_token_files *f)
     free(f);
 }
 
-/* ---- what they are */
+/* ---- numbers of files and tokens */
 
 int64_t weft_token_files_tokens(const struct weft_token_files *f) { return f->tokens; }
 

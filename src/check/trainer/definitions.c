@@ -2,8 +2,8 @@
  *
  * definitions.c - the definitions of the learning rate, adamw and adamwspam.
  *
- * Everything is double, except that beta1 and beta2 are rounded to f32 in the averages of the moments: the f32 update
- * rounds them, and with beta2 near 1 this is its largest rounding error.
+ * All values are double, except that beta1 and beta2 are rounded to f32 in the moving averages of the moments: the f32
+ * update rounds them, and with beta2 near 1 this is its largest rounding error.
  */
 #include "check/trainer/definitions.h"
 #include "check/check.h"
@@ -65,7 +65,7 @@ double weft_plain_lr(const struct weft_recipe *r, int64_t step)
 
 /* ---- optimisers */
 
-/* For parts that were added, their declaration is the only source. */
+/* For parts that were added, the declaration is the only source. */
 bool weft_plain_decays(const struct weft_param *w)
 {
     const char *dot = strrchr(w->name, '.');
@@ -86,7 +86,7 @@ void weft_plain_init(struct weft_plain *p, const struct weft_optim *optim, const
         p->known = weft_plain_option(o, options, "spam_theta", &p->theta) &&
                    weft_plain_option(o, options, "spam_interval", &interval) &&
                    weft_plain_option(o, options, "spam_warmup", &warmup);
-    p->memory1 = (float)p->beta1; /* stored, as gcc 12 leaves out the rounding of (double)(float)x in some vectors */
+    p->memory1 = (float)p->beta1; /* stored, because gcc 12 sometimes omits the rounding of (double)(float)x */
     p->memory2 = (float)p->beta2;
     p->interval = (int64_t)interval;
     p->warmup = (int64_t)warmup;

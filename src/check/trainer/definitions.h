@@ -11,7 +11,7 @@
 /* Reads a number or choice by its option's name. Returns false if the owner has no such option. */
 bool weft_plain_option(const struct weft_owner *owner, const void *options, const char *name, double *value);
 
-/* Returns the learning rate of a step, counted from 1: linear warm-up; then constant, or a cosine or a line down to a
+/* Returns the learning rate of a step, counted from 1: linear warm-up; then constant, or a cosine or linear decay to a
  * tenth at the last step. */
 double weft_plain_lr(const struct weft_recipe *r, int64_t step);
 
@@ -20,7 +20,7 @@ bool weft_plain_decays(const struct weft_param *w);
 
 /* The definition of an optimiser with its options. */
 struct weft_plain {
-    bool known; /* false: registered from outside, and nothing else here is valid */
+    bool known; /* false: registered from outside; the other members are not valid */
     bool spam;  /* true: adamwspam; false: adamw */
     double beta1, beta2, eps, decay, theta;
     float memory1, memory2; /* beta1 and beta2 rounded to f32, as the moments use them */
@@ -43,7 +43,7 @@ struct weft_plain_weight {
 /* Returns the gradient g after the optimiser's own limit, before the norm of all gradients is computed; v: second
  * moment after the previous step. */
 double weft_plain_limit(const struct weft_plain_step *s, double g, double v);
-/* Updates an element of w with its clipped gradient g. Returns how far the weight moved, without its decay. */
+/* Updates an element of w with its clipped gradient g. Returns how far the weight moved, not counting its decay. */
 double weft_plain_update(const struct weft_plain_step *s, const struct weft_param *w, double g,
                          struct weft_plain_weight *x);
 

@@ -3,8 +3,8 @@
  * divided.c - checks a step of the trainer on the twin with as many micro-batches and groups as the recipe has, or as
  * there is time for.
  *
- * Its gradient must have the bits of the sum of plain runs of the same micro-batches, so that each contributes with its
- * weight and in its place. The samples of the step are about the last that the recipe trains on.
+ * Its gradient must have the bits of the sum of plain runs of the same micro-batches, which shows that each contributes
+ * with the right weight and in the right place. The samples are among the last ones that the recipe trains on.
  */
 #include "check/trainer/stepped.h"
 #include "check/trainer/sums.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 enum { LEAST = 64 }; /* minimum number of micro-batches, if the recipe has that many */
-#define SHARE 0.05   /* fraction of the time, for more of them */
+#define SHARE 0.05   /* fraction of the time limit, for additional micro-batches */
 #define MOST_SECONDS 3.0
 #define DROPOUT 0.1
 

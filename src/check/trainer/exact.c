@@ -14,7 +14,7 @@
 enum { SEQUENCES = 2, TOKENS_KEY = 41 };
 enum { SLOWER = 16 }; /* maximum factor by which a level is slower than the next one */
 
-/* The result of one thread. */
+/* The result with one thread. */
 struct result {
     float loss;
     float *grads;
@@ -87,7 +87,7 @@ static enum weft_status check_level(const struct weft_trial *t, const struct wef
     return status;
 }
 
-/* An external engine has its own bits at every level, so there is no level to compare with. */
+/* An external engine may give different bits at each level, so levels are not compared. */
 static int levels_below(void) { return strchr(weft_dnn_path(), '-') ? 0 : (int)weft_isa(); }
 
 static enum weft_status check(const struct weft_trial *t, const struct weft_nn *model, struct result *one)
@@ -130,7 +130,8 @@ static enum weft_status check_levels(const struct weft_trial *t)
     return check_level(t, it->model, size, &usual, 1, "tensors of the model itself");
 }
 
-/* Runs all rows of the recipe's micro-batch in one call, because kernels may divide more rows differently. */
+/* Runs all rows of the recipe's micro-batch in one call, because kernels may divide a larger number of rows
+ * differently. */
 static enum weft_status run_batch(const struct weft_itself *it, int threads, struct weft_probe *p)
 {
     struct weft_threads_scope scope;

@@ -2,9 +2,9 @@
  *
  * first_weights.c - checks initial weights: each follows its declared rule, and no two use the same random numbers.
  *
- * For the model itself, elements are computed again one by one from seed, init_key, name and element only; all of them
- * are compared with the declared distribution; and repeated values are searched for in all random weights together. On
- * a model with the size of the twin, different seeds and keys must change every random weight.
+ * For the model itself, elements are computed again one by one from seed, init_key, name and element index only; all of
+ * them are compared with the declared distribution; and repeated values are searched for in all random weights
+ * together. On a model with the size of the twin, different seeds and keys must change every random weight.
  */
 #include "check/probe/dropout.h"
 #include "check/trainer/stepped.h"
@@ -138,7 +138,7 @@ static void report_found(const struct weft_trial *t, const struct weft_params *p
                       "first weights: their distribution against the declared one, in sigmas", "%s",
                       p->list[worst].name);
     squares = fabs(squares) / sqrt((double)weft_max(1, drawn));
-    if (drawn >= MANY) /* else the sum is not nearly normal */
+    if (drawn >= MANY) /* otherwise the sum is not nearly normal */
         weft_trial_report(t, squares <= 6, squares, 6, "first weights: squares of all random ones, in sigmas",
                           "the scale of random numbers");
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * opened.c - checks that saved weights have the same bits when they are opened in each of the ways that commands and
- * the interface have: from a checkpoint, a run or a file, as initial weights, and at a different context.
+ * opened.c - checks that saved weights have the same bits when they are opened in each of the ways that the commands
+ * and the C API offer: from a checkpoint, a run or a file, as initial weights, and at a different context.
  *
- * By definition, a weight of the same shape has the saved values. A weight whose shape depends on the context has row
- * p mod (rows), or column min(c, the last). Initial weights that match no saved one are randomly initialised.
+ * By definition, a weight of the same shape has the saved values. If its shape depends on the context, row p has the
+ * values of the saved row p mod (number of rows), or column c those of the saved column min(c, the last). When saved
+ * weights are used as initial weights, those that the file does not contain are randomly initialised.
  */
 #include "check/trainer/stepped.h"
 #include "ckpt/ckpt.h"

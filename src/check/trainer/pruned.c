@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * pruned.c - checks that pruning follows its definition. The number of pruned weights follows the schedule, in
- * each chosen matrix and in no other. They are the smallest ones, or they belong to the least important units. They,
+ * pruned.c - checks that pruning follows its definition. In each chosen matrix, and in no other, the number of pruned
+ * weights follows the schedule. Pruned weights are the smallest ones, or belong to the least important units. They,
  * their moments and their gradients are 0 and stay 0.
  *
  * The masks are compared with the definition in plain code. In steps with a learning rate of 0, the masks are computed
- * from the weights before the step. In the steps between, weights move as far as the masks let them.
+ * from the weights before the step. In the steps between, all unmasked weights move.
  */
 #include "check/trainer/stepped.h"
 #include "train/prune/prune.h"
@@ -21,9 +21,9 @@ struct pruned {
     const struct weft_learner *trainer;
     struct weft_pruning by;
     bool rests;    /* weights do not move at a learning rate of 0, which holds for the built-in optimisers */
-    float *before; /* weights before a step; the units that it prunes are 0 */
+    float *before; /* weights before a step; 0 in the units that the step prunes */
     bool *mask;    /* elements pruned so far, indexed like the flat arrays */
-    bool *unit;    /* elements of units to be pruned, indexed likewise */
+    bool *unit;    /* elements of units to be pruned, indexed in the same way */
     double amount; /* largest error of a count, in elements */
     int64_t not_zero, larger, back, strange, missing; /* numbers of wrong weights */
     int amount_at, wrong_at;
@@ -31,8 +31,8 @@ struct pruned {
 
 /* ---- the definition */
 
-/* Returns the fraction to prune at a step, given the final one. Counts of units are rounded to the nearest, so even the
- * last bit matters. */
+/* Returns the fraction to prune at a step, given the final one. Counts of units are rounded to the nearest integer, so
+ * even the last bit matters. */
 static double plain_share(const struct weft_pruning *by, double target, int64_t steps, int64_t step)
 {
     double begin = floor(by->begin * (double)steps), end = floor(by->end * (double)steps);
@@ -42,7 +42,8 @@ static double plain_share(const struct weft_pruning *by, double target, int64_t 
     return (double)step <= begin ? 0 : target * (1 - left * left * left);
 }
 
-/* Returns whether a weight is chosen, by its name: blocks.LAYER.PART.NAME, or outside the blocks. */
+/* Returns whether a weight is chosen for pruning, judging by its name: blocks.LAYER.PART.NAME, or any other outside the
+ * blocks. */
 static bool plain_chosen(const struct weft_pruning *by, const struct weft_param *w)
 {
     int layer;
@@ -121,8 +122,8 @@ static void compare_weight(struct pruned *p, int i, bool moved)
     p->missing += missing;
 }
 
-/* Between two increases, the count is the last one's. `least`, the weights pruned before and the weights of units, may
- * exceed the fraction of single weights. */
+/* Between two increases, the count does not change. `least` is the number of weights that were pruned before or belong
+ * to units; it may exceed the number that the fraction of single weights requires. */
 static void compare_count(struct pruned *p, int i, int64_t grown, int64_t least)
 {
     const struct weft_learner *t = p->trainer;
@@ -149,7 +150,7 @@ static int64_t count_least(const struct pruned *p, const struct weft_param *w)
 }
 
 /* Finds the units that an increase prunes. If the optimiser moves weights even at a learning rate of 0, only the
- * current weights are known: if the right number of units is 0 in them, these are found. */
+ * current weights are known: if exactly the required number of units is 0 in them, these units are used. */
 static enum weft_status find_units(struct pruned *p, int64_t grown)
 {
     int64_t steps = p->trainer->recipe->steps;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * pruned_units.c - selects the heads, channels and ranks to prune by the definition, in plain code: the parts of each
- * weight that belong to a unit, by name; its importance; the choice. pruned.c compares masks with it.
+ * weight that belong to a unit, by name; its importance; the choice. pruned.c compares the masks with this choice.
  */
 #include "check/trainer/stepped.h"
 
@@ -27,7 +27,7 @@ static const char *const parts[WEFT_UNITS][24] = {
     [WEFT_UNITS_M2] = {"m2.p 0", "m2.q 1"},
     [WEFT_UNITS_M3] = {"m3.wc 0", "m3.w 1", "m3.w_back 0", "m3.wu 1", "m3.wu_spread 1"},
 };
-/* The importance of a unit is the product of the norms of its parts of these. */
+/* The importance of a unit is the product of the norms of its parts of these weights. */
 static const char *const factors[WEFT_UNITS][6] = {{"attn.wo 1", "attn.wv 0 k", "attn.wb 0 k"},
                                                    {"ffn.fc 0", "ffn.proj 1", "ffn.w1 0", "ffn.w3 0", "ffn.w2 1"},
                                                    {"m1.w1 0", "m1.w2 1"},
@@ -151,7 +151,7 @@ static void multiply(struct choice *c, const char *part)
 {
     int64_t all = c->layers * c->units;
     for (int64_t n = 0; n < all; n++)
-        c->norm[n] = 1; /* if the weight is not in the model */
+        c->norm[n] = 1; /* stays 1 if the weight is not in the model */
     visit_part(c, part, begin_norm);
     visit_part(c, part, add_square);
     for (int64_t n = 0; n < all; n++)

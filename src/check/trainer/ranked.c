@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * ranked.c - compares steps of the trainer, with dropout, on several ranks with those on one, for the gate `exact`. The
- * ranks are threads of this process, so no MPI is needed; they exchange the same data. The groups do not divide evenly
- * among them, so that ranks join parts of the tree in every way. One step has the recipe's own division.
+ * ranks are threads of this process, so no MPI is needed; they exchange the same data as processes would. The groups do
+ * not divide evenly among the ranks, so that ranks join parts of the tree in every way. One step uses the recipe's own
+ * division into micro-batches and groups.
  */
 #include "check/trainer/ranked.h"
 #include "check/trainer/rehearsal.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 
 enum { STEPS = 3, GROUPS = 5, MOST_RANKS = 4, LEAST = 32 /* minimum number of the recipe's micro-batches */ };
-#define SHARE 0.03 /* fraction of the time, for more of them */
+#define SHARE 0.03 /* fraction of the time limit, for additional micro-batches */
 #define MOST_SECONDS 3.0
 
 struct outcome {
@@ -67,7 +68,8 @@ static int count_differing(const struct ranked *some, int ranks, const struct ou
     return differing;
 }
 
-/* `how` is what each rank does; `suffix` is appended to the names of the checks. */
+/* Compares several ranks with one. `how` specifies the steps of each rank; `suffix` is appended to the names of the
+ * checks. */
 static enum weft_status compare_ranks(const struct weft_trial *t, const struct ranked *how, const char *suffix)
 {
     struct ranked alone = *how, some = *how;

@@ -55,7 +55,7 @@ void weft_check_schedule(const struct weft_trial *t, const struct weft_recipe *r
     report_rates(t, &worst, "the recipe");
 }
 
-/* All schedules, short and long, with and without a warm-up. */
+/* Checks all schedules, short and long, with and without a warm-up. */
 void weft_check_schedules(const struct weft_trial *t, const struct weft_recipe *like)
 {
     static const struct {

@@ -3,9 +3,9 @@
  * restored.c - checks that a checkpoint restores the state of a trainer: weights, moments, masks, the step, and the
  * hashes of samples and losses.
  *
- * Work on weights is divided into spans, so the twin gets a vocabulary at which the embedding has more than two spans,
- * and a width at which a square matrix has more than one. Vectors of these sizes fill whole cache lines, as in most
- * models, so that a file of the weights can be mapped. The state is random, so that nothing is right by chance.
+ * Work on weights is divided into spans, so the twin gets a vocabulary at which the embedding occupies more than two
+ * spans, and a width at which a square matrix occupies more than one. Vectors of these sizes fill whole cache lines, as
+ * in most models, so that a file of the weights can be mapped. The state is random, so that nothing is right by chance.
  */
 #include "check/trainer/stepped.h"
 #include "ckpt/ckpt.h"
@@ -20,7 +20,7 @@
 
 enum { STATE_KEY = 91, STEP = 7, ARRAYS = 3, CHAIN = 64, WIDTH = 160 };
 
-/* Returns the n-th array of the state; all have the length of the weights. */
+/* Returns the n-th array of the state; all arrays have the length of the weights. */
 static float *array_of(const struct weft_learner *t, int n)
 {
     return n == 0 ? t->model->params.weights : t->moments[n - 1];

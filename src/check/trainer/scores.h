@@ -13,7 +13,8 @@ struct weft_plain_score {
     int64_t right, tokens, ties; /* ties: tokens whose two highest logits are nearly equal */
 };
 enum weft_status weft_score_plainly(const struct weft_rehearsal *s, uint64_t first, struct weft_plain_score *sum);
-/* Return the error of a mean loss, relative to 1 + the plain one; and of an accuracy, beyond what near ties explain. */
+/* Return the error of a mean loss, relative to 1 + the plain loss, and the error of an accuracy that near ties do not
+ * explain. */
 double weft_score_loss_error(const struct weft_plain_score *plain, double loss);
 double weft_score_accuracy_error(const struct weft_plain_score *plain, double accuracy);
 

@@ -4,8 +4,8 @@
  *
  * Steps of the real trainer, the first three and some later ones, are compared with a plain trainer: gradient sums,
  * losses, and every update, recomputed from the trainer's own gradients. They use several divisions of a step into
- * micro-batches and groups, a clip that acts and one that does not, and are run with and without dropout. Then every
- * optimiser updates from random gradients and moments at steps where its definition changes.
+ * micro-batches and groups, a clip that takes effect and one that does not, and are run with and without dropout. Then
+ * every optimiser updates from random gradients and moments at steps where its definition changes.
  */
 #include "check/trainer/stepped.h"
 #include "check/probe/dropout.h"
@@ -58,7 +58,7 @@ static enum weft_status step(struct weft_rehearsal *s, struct weft_sums *plain, 
 static enum weft_status take_steps(const struct weft_trial *t, struct weft_rehearsal *s, struct weft_sums *plain,
                                    struct weft_updates *u, const char *what)
 {
-    static const int64_t steps[] = {0, 1, 2, 100, 101, 1998}; /* number of steps done before each */
+    static const int64_t steps[] = {0, 1, 2, 100, 101, 1998}; /* number of steps before each of them */
     const double limit = 1e-4;
     struct found f = {.losses_at = ""};
     char name[160];
@@ -97,8 +97,8 @@ enum weft_status weft_check_steps(const struct weft_trial *t, int64_t micro_batc
 
 /* ---- against f64 */
 
-/* Compares the trainer's gradients of a step with f64 gradients. In f32 near ties may be resolved differently, so one
- * of a few steps must agree. */
+/* Compares the trainer's gradients of a step with f64 gradients. In f32 near ties may be resolved differently, so it is
+ * enough if one of a few steps agrees. */
 static enum weft_status check_f64(const struct weft_trial *t, struct weft_rehearsal *s, struct weft_sums *plain)
 {
     const double limit = 2e-3;
@@ -138,7 +138,8 @@ static enum weft_status check_precision(const struct weft_trial *t)
 
 /* ---- every optimiser */
 
-/* Draws gradients and moments; the second moments make about half of the gradients spikes by the factor theta. */
+/* Draws gradients and moments. The second moments are such that about half of the gradients exceed the limit of theta
+ * and count as spikes. */
 static void make_up(struct weft_learner *t, double theta, uint64_t key)
 {
     const struct weft_params *p = &t->model->params;

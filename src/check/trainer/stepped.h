@@ -8,8 +8,8 @@
 #include "check/trainer/definitions.h"
 #include "check/trainer/rehearsal.h"
 
-/* Turns an error of the trainer into a failed check if it cannot step, for example because of a non-finite gradient, or
- * cannot read what it wrote; returns all other errors. */
+/* Turns an error into a failed check if it means that the trainer cannot take a step, for example because of a
+ * non-finite gradient, or cannot read its own files; returns all other errors. */
 enum weft_status weft_trial_refused(const struct weft_trial *t, enum weft_status status, const char *what);
 /* Check the learning rates of a recipe, and of all schedules in an otherwise identical recipe (rates.c). */
 void weft_check_schedule(const struct weft_trial *t, const struct weft_recipe *r);
@@ -41,7 +41,7 @@ enum weft_status weft_check_pruned(const struct weft_trial *t);
 enum weft_status weft_check_rehearsed(const struct weft_trial *t);
 /* Checks that a checkpoint restores what it saves (restored.c). */
 enum weft_status weft_check_restored(const struct weft_trial *t);
-/* Checks the weights of a trainer's checkpoint, opened in every way that users have (opened.c). */
+/* Checks the weights of a trainer's checkpoint, opened in every way that users can open it (opened.c). */
 enum weft_status weft_check_opened(const struct weft_trial *t, const struct weft_rehearsal *s, const char *run,
                                    const char *checkpoint);
 

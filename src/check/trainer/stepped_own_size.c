@@ -4,7 +4,7 @@
  * rates, initial weights and inputs, and its updates with the recipe's own batch, task, optimiser, dtype and dropout.
  *
  * The initial weights are trained and afterwards initialised again. The graphs of other gates are closed first, because
- * a trainer needs as much memory as training.
+ * a trainer needs as much memory as a training run.
  */
 #include "check/probe/dropout.h"
 #include "check/trainer/stepped.h"

@@ -2,8 +2,9 @@
  *
  * sum_order.c - checks by their bits that the gradients of a step are summed in the order that the recipe defines.
  *
- * Group g of G starts at micro-batch g M / G. The kernels add its micro-batches to one sum one after another. Then
- * neighbouring sums are added, level by level, until one is left; the last of an odd number waits.
+ * Group g of G starts at micro-batch g M / G. The kernels add its micro-batches to one sum, one after another. Then
+ * neighbouring sums are added, level by level, until one is left. If the number of sums is odd, the last one waits for
+ * the next level.
  */
 #include "check/trainer/sums.h"
 

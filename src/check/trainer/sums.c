@@ -3,8 +3,8 @@
  * sums.c - sums gradient and losses of a step in plain code: one run per micro-batch, each from zero gradients, added
  * up in double precision.
  *
- * The samples of micro-batch m of a step are (step M + m) B, .. + B-1. The weight of a scored token is one over the
- * number of scored tokens in the step, the weight of an auxiliary loss is 1/M.
+ * The samples of micro-batch m of a step are (step M + m) B to (step M + m) B + B-1. The weight of a scored token is
+ * one over the number of scored tokens in the step, the weight of an auxiliary loss is 1/M.
  */
 #include "check/trainer/sums.h"
 

@@ -3,11 +3,11 @@
  * updates.c - recomputes every update of weights and moments from the trainer's own gradients.
  *
  * Weights, gradients and moments are copied before an update and recomputed one by one after it. The result of an
- * update is the start of the next, so the stored moments are also checked. An optimiser without a plain definition only
- * has to move every weight that has a gradient.
+ * update is the starting point of the next, so the stored moments are also checked. An optimiser without a plain
+ * definition only has to move every weight that has a gradient.
  *
  * In models with more than MOST parameters a part of every tensor is compared: BLOCK elements out of every PERIOD, and
- * the last BLOCK. PERIOD is odd, so that the blocks take every position relative to a span.
+ * the last BLOCK. PERIOD is odd, so that the blocks fall on every position relative to a span.
  */
 #include "check/trainer/updates.h"
 #include "check/trainer/stepped.h"
@@ -118,7 +118,7 @@ static void note(struct weft_run *run, double error, const char *what, int64_t e
 struct comparing {
     struct weft_updates *u;
     struct weft_plain_step step;
-    double scale; /* factor of the clip */
+    double scale; /* factor by which the clip reduces gradients */
 };
 
 static void compare_one(const struct comparing *c, struct weft_run *run, const struct weft_param *w, int64_t e)
@@ -129,9 +129,9 @@ static void compare_one(const struct comparing *c, struct weft_run *run, const s
     struct weft_plain_weight x = {u->before[WEIGHT][n], u->before[M][n], u->before[V][n]}, was = x;
     double g = c->scale * weft_plain_limit(&c->step, u->before[GRADIENT][n], was.v);
     double moved = weft_plain_update(&c->step, w, g, &x);
-    /* relative to the weight only its rounding is allowed, so that decay at a small learning rate is visible */
+    /* relative to the weight, only its rounding error is allowed, so that decay at a small learning rate is visible */
     double allowed = 1e-6 * (0.25 * fabs(was.w) + w->rate * c->step.lr + fabs(moved));
-    if (x.v > 1e-31 || u->plain.eps > 1e-12) /* else v is too small for f32, and eps does not hide it */
+    if (x.v > 1e-31 || u->plain.eps > 1e-12) /* otherwise v is too small for f32, and eps does not hide it */
         note(run, over(fabs(t->model->params.weights[at] - x.w), allowed), "weight", e);
     note(run, over(fabs(t->moments[0][at] - x.m), 1e-6 * (fabs(was.m) + fabs(g)) + 1e-37), "first moment", e);
     note(run, over(fabs(t->moments[1][at] - x.v), 1e-6 * (was.v + g * g) + 1e-37), "second moment", e);

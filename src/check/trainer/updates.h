@@ -15,14 +15,14 @@ struct weft_updates {
     struct weft_run {
         int param;
         int64_t first, count, at; /* range in the flat arrays; its start in `before` */
-        double error;             /* largest error of the last update, relative to the allowed one */
-        const char *what;         /* name of the value with this error, whose element follows */
+        double error;             /* largest error of the last update, relative to the allowed error */
+        const char *what;         /* name and element of the value with this error */
         int64_t element;
     } * runs;
     int64_t run_count;
     float *before[4]; /* weight, gradient and moments of these elements before the update */
     double norm;      /* global gradient norm before the update, after the optimiser's own limit */
-    /* The largest error relative to the allowed one, and where it is: */
+    /* The largest error, relative to the allowed error, and where it occurs: */
     double error;
     const char *what;
     int at;

@@ -4,10 +4,10 @@
  * test, and its checkpoints, in a temporary folder.
  *
  * Plain code computes each step before the loop takes it, and scores the weights when the loop has scored them. Weights
- * are enlarged during the run and later partly reduced, which does the same to logits, while targets are random. So
- * scores get worse, then better, and the last is neither the best nor the worst; a score kept from an earlier step
- * would differ. A second run is stopped and resumed by a new trainer; its weights and moments must end with the same
- * bits. Resumed with no step left, it is scored again.
+ * are scaled up during the run and later partly scaled down, and the logits with them, while targets are random. So
+ * scores get worse, then better, and the last is neither the best nor the worst: a score kept from an earlier step
+ * would be detected. A second run is stopped and resumed by a new trainer; its final weights and moments must have the
+ * same bits. If it is resumed with no step left, it is only scored again.
  */
 #include "check/trainer/scores.h"
 #include "check/trainer/stepped.h"
@@ -21,11 +21,12 @@
 #include <string.h>
 
 enum { STEPS = 8, STOP = 3, EVAL_EVERY = 3, EVAL_SAMPLES = 7, MOST_SAMPLES = 4096, MICRO_BATCHES = 3, GROUPS = 2 };
-enum { ENLARGED = 4, REDUCED = 7 }; /* steps after which weights are enlarged and reduced */
+enum { ENLARGED = 4, REDUCED = 7 }; /* steps after which weights are scaled up and down */
 #define DROPOUT 0.1
 #define SCORE_LIMIT 1e-4
 
-/* Depends only on the step and the weights, so that a run that is stopped and resumed gets the same change. */
+/* Scales the weights after some steps. The change depends only on the step, so that a run that is stopped and resumed
+ * gets the same one. */
 static void change_weights(const struct weft_rehearsal *s, int64_t step)
 {
     float factor = step == ENLARGED ? 2 : step == REDUCED ? 0.75F : 1;
@@ -175,7 +176,7 @@ static double rise(const struct weft_expected *from, const struct weft_expected 
     return (b - a) / ((1 + fmax(a, b)) * SCORE_LIMIT);
 }
 
-/* Reports whether the best score, or the score of a different step, would differ from the last. */
+/* Reports whether the best score, or the score of a different step, would differ from the last score. */
 static void report_course(const struct weft_trial *t, const struct following *f)
 {
     const double clear = 0.1;
@@ -212,7 +213,7 @@ static enum weft_status follow_run(const struct weft_trial *t, struct following 
 
 struct part {
     const struct weft_rehearsal *s;
-    bool whole; /* do not stop it */
+    bool whole; /* run to the end without a stop */
     atomic_int stop;
 };
 
@@ -224,7 +225,7 @@ static void follow_part(void *context, const struct weft_progress *now)
     change_weights(part->s, now->step);
 }
 
-/* Runs a part with its own trainer; all start with the same initial weights. */
+/* Runs one part with its own trainer; all parts start with the same initial weights. */
 static enum weft_status take_part(const struct weft_trial *t, const char *folder, int64_t from,
                                   struct weft_rehearsal *s, struct weft_scores *scores)
 {
@@ -297,7 +298,7 @@ static enum weft_status resume_finished(const struct weft_trial *t, const struct
     return status;
 }
 
-/* ---- all of it */
+/* ---- the whole check */
 
 static enum weft_status check_runs(const struct weft_trial *t, struct weft_rehearsal *s, const char *folder)
 {
@@ -336,7 +337,7 @@ static enum weft_status rehearse(const struct weft_trial *t)
 
 enum weft_status weft_check_rehearsed(const struct weft_trial *t)
 {
-    if (WEFT_SANITIZED) /* four runs, and each hashes the program */
+    if (WEFT_SANITIZED) /* it takes four runs, and each hashes the program */
         return WEFT_OK;
     return weft_trial_on_twin(t, rehearse);
 }

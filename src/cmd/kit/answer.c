@@ -131,7 +131,7 @@ static enum weft_status token_text(const struct weft_answers *a, int32_t token, 
     return WEFT_OK;
 }
 
-/* Cuts the text before the first stop text in it. */
+/* Truncates the text before the first stop text in it. */
 static bool find_stop(const struct weft_answers *a, struct weft_answer *r)
 {
     char *first = NULL;
@@ -183,7 +183,7 @@ enum weft_status weft_answer_add(struct weft_answers *a, struct weft_answer *r, 
 
 /* ---- printing */
 
-/* Number of bytes of the text that later tokens cannot change. */
+/* Returns the number of bytes of the text that later tokens cannot change. */
 static size_t certain(const struct weft_answers *a, const struct weft_answer *r)
 {
     size_t held = 0, from = r->bytes;
@@ -200,7 +200,7 @@ static size_t certain(const struct weft_answers *a, const struct weft_answer *r)
     return weft_max((int64_t)r->shown, (int64_t)(open ? from - 1 : end));
 }
 
-/* Control characters are escaped on a terminal. */
+/* Prints text; on a terminal, control characters are escaped. */
 static void write_text(const char *text, size_t bytes)
 {
     char piece[1024];
@@ -228,7 +228,7 @@ static void list_token(const struct weft_answers *a, const struct weft_answer *r
     puts("");
 }
 
-/* A list of numbers as the value of a field in a flat JSON object. */
+/* Joins the ids into a list separated by spaces, because a field of a flat JSON object cannot be an array. */
 static char *join_ids(const int32_t *tokens, int64_t count)
 {
     char *text = malloc(12 * (size_t)count + 1);
@@ -251,7 +251,7 @@ static char *join_logprobs(const double *list, int64_t count)
     return text;
 }
 
-/* Replaces invalid UTF-8 by U+FFFD. */
+/* Replaces invalid UTF-8 with U+FFFD. */
 static char *valid_text(const char *text, size_t bytes)
 {
     char *to = malloc(3 * bytes + 1);

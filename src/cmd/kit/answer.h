@@ -7,8 +7,7 @@
 
 #include "base/base.h"
 
-/* Why an answer ends: the end-of-text token, a stop text, the maximum number of tokens, no room in the model's
- * context. */
+/* Reasons why an answer ends: the end-of-text token, a stop text, the maximum number of tokens, or a full context. */
 enum weft_answer_end { WEFT_GOES_ON, WEFT_END_TOKEN, WEFT_END_STOP, WEFT_END_LENGTH, WEFT_END_CONTEXT };
 
 struct weft_answer {

@@ -16,7 +16,7 @@
 #define COMMON(field) offsetof(struct weft_common, field)
 
 static const struct {
-    unsigned taken; /* by commands with this flag; 0: by all */
+    unsigned taken; /* flag of the commands that accept it; 0: all commands */
     struct weft_arg arg;
 } shared[] = {
     {WEFT_TAKES_MODEL,
@@ -38,7 +38,9 @@ static const struct {
       .help = "Use N threads; 0, the default: OMP_NUM_THREADS or one per core. Results do not depend on it",
       .max = 4096}},
     {WEFT_TAKES_JSON, {"json", 'j', NULL, WEFT_ARG_FLAG, COMMON(json), .help = "Print one flat JSON object"}},
-    {0, {"verbose", 0, NULL, WEFT_ARG_FLAG, COMMON(verbose), .help = "Print errors with the source lines they passed"}},
+    {0,
+     {"verbose", 0, NULL, WEFT_ARG_FLAG, COMMON(verbose),
+      .help = "Print errors with the source lines that they passed through"}},
     {0, {"help", 'h', NULL, WEFT_ARG_FLAG, COMMON(help), .help = "Print this help"}},
 };
 
@@ -152,7 +154,7 @@ static void store_text(const struct weft_arg *arg, const char *text, void *at)
         *(const char **)at = text;
 }
 
-/* `check`: the value must be in the range; a default need not be. */
+/* If `check` is true, the value must be in the range; a default need not be. */
 static enum weft_status store(const struct weft_arg *arg, const char *text, void *args, bool check)
 {
     void *at = (char *)args + arg->offset;
@@ -279,7 +281,7 @@ static enum weft_status take_argument(struct parsing *p, int n, const char *word
     return WEFT_OK;
 }
 
-/* Checks for missing arguments and options of a different verb. */
+/* Fails if a required argument is missing or an option belongs to a different verb. */
 static enum weft_status check(const struct parsing *p)
 {
     const struct weft_arg *arg;

@@ -8,7 +8,7 @@
  *    arguments are taken in the order of their rows. A table ends with an empty row.
  *  - A value is stored at `offset` in the command's zeroed struct.
  *  - If the first argument is a required choice, it is the verb, as in `weft data prepare`, and rows with `only` belong
- *    to some verbs.
+ *    only to the verbs listed there.
  */
 #ifndef WEFT_ARGS_H
 #define WEFT_ARGS_H
@@ -60,11 +60,11 @@ const char *weft_arg_choice(const struct weft_arg *arg, int i);
 const struct weft_arg *weft_arg_verb(const struct weft_cmd *cmd);
 /* Returns whether a row belongs to a verb; NULL: no verb given, so all rows do. */
 bool weft_arg_fits(const struct weft_arg *arg, const char *verb);
-/* Returns the row that takes the i-th argument that is not an option; NULL if there is none. */
+/* Returns the row of the i-th positional argument; NULL if there is none. */
 const struct weft_arg *weft_arg_positional(const struct weft_cmd *cmd, const char *verb, int i);
 
-/* Reads the arguments after the command's name into its zeroed struct. A failure is wrong usage. Release also after a
- * failure. */
+/* Reads the arguments after the command's name into its zeroed struct. A failure is a usage error. The struct must be
+ * released even after a failure. */
 enum weft_status weft_args_parse(const struct weft_cmd *cmd, int argc, char **argv, void *args);
 void weft_args_release(const struct weft_cmd *cmd, void *args);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * common.c - resolves MODEL and its settings, and has further functions that commands share: presets, paths,
+ * common.c - resolves MODEL and its settings, and contains other functions that commands share, for presets, paths and
  * tokenizers.
  */
 #include "base/json.h"
@@ -21,7 +21,7 @@ void weft_signal_catch(int signal, const struct sigaction *action)
         sigaction(signal, action, NULL);
 }
 
-/* The colon of STUDY:ARM; NULL if MODEL has a different form. */
+/* Returns the colon of STUDY:ARM; NULL if MODEL has a different form. */
 static const char *find_colon(const char *model)
 {
     struct stat st;
@@ -29,7 +29,7 @@ static const char *find_colon(const char *model)
     return colon && stat(model, &st) ? colon : NULL;
 }
 
-/* The study itself is not run, so its own options would have no effect. */
+/* Fails if an option of the study itself is set, because it would have no effect on a single arm. */
 static enum weft_status check_settings(const struct weft_common *c)
 {
     for (int i = 0; i < c->settings.count; i++)
@@ -182,7 +182,7 @@ void weft_scores_add(struct weft_result *r, const struct weft_scores *scores, co
     weft_result_real(r, "chance_accuracy", floor.chance);
 }
 
-/* Keeps the first names; all are counted. */
+/* Counts every weight, but keeps only as many names as there is room for. */
 void weft_fits_add(void *context, const char *name, enum weft_fit fit)
 {
     struct weft_fits *f = context;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * eval_items.c - prints and saves the items scored by `weft eval`: their noise, and the difference from the items of a
- * second model, item by item.
+ * eval_items.c - prints and saves the items scored by `weft eval`: standard errors, and the difference from a second
+ * model, paired by item.
  */
 #include "cmd/kit/eval_items.h"
 #include "stats/stats.h"

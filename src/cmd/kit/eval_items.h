@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * eval_items.h - items scored by `weft eval`: their noise, their file, and the difference from the items of a second
- * model.
+ * eval_items.h - items scored by `weft eval`: their file, standard errors, and the difference from a second model.
  */
 #ifndef WEFT_EVAL_ITEMS_H
 #define WEFT_EVAL_ITEMS_H
@@ -9,7 +8,8 @@
 #include "base/json.h"
 #include "train/score/items.h"
 
-/* A figure to print from items: NAME_error and, with a file to compare with, diff_NAME and the ends of its interval. */
+/* A figure computed from items. It is printed as NAME_error and, if there is a file to compare with, as diff_NAME with
+ * the ends of its interval. */
 struct weft_item_figure {
     const char *name; /* NULL: no more */
     double scale;     /* factor from a mean cost to the figure */
@@ -18,7 +18,7 @@ struct weft_item_figure {
 };
 /* Checks before scoring that the file to compare with can be used. */
 enum weft_status weft_eval_check(const char *against);
-/* `save` and `against` are paths or NULL. */
+/* Saves the items to `save` and compares them with the file `against`; each path may be NULL. */
 enum weft_status weft_eval_items(const struct weft_items *items, const char *save, const char *against,
                                  const struct weft_item_figure *figures, struct weft_result *r);
 

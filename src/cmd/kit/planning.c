@@ -25,7 +25,7 @@ static FILE *output(const struct weft_planning *p) { return p->dry_run && !p->js
 
 static void print_estimate(const struct weft_study *s, const struct weft_estimate *e, FILE *to)
 {
-    fprintf(to, "%lld runs, %d at once with %d %s each: about %s (%s)\n", (long long)weft_study_runs(s), e->slots,
+    fprintf(to, "%lld runs, %d concurrently with %d %s each: about %s (%s)\n", (long long)weft_study_runs(s), e->slots,
             e->threads, e->threads == 1 ? "thread" : "threads", weft_duration(e->seconds).text,
             e->timed ? "steps of every arm were timed" : "if training reaches half of the machine's matmul speed");
 }
@@ -78,7 +78,7 @@ static const struct weft_estimate *find_obstacle(const struct weft_study_ladder 
     return NULL;
 }
 
-/* Refuses a study that cannot run or would take too long; a dry run only prints the reason. */
+/* Fails if the study cannot run or would take too long; a dry run only prints the reason. */
 static enum weft_status check_estimate(const struct weft_planning *p, const struct weft_study_ladder *l,
                                        const struct weft_estimate *e)
 {
@@ -154,7 +154,8 @@ static enum weft_status check_samples(const struct weft_planning *p, struct weft
     return forgive(status, p->unsafe);
 }
 
-/* Runs before the gates, which take longer. Runs may be trained without the prospect of a verdict, for a quick look. */
+/* Called before the gates, which take longer. A study that cannot reach a verdict may still be run, for a quick
+ * look. */
 static enum weft_status check_prospects(const struct weft_planning *p, struct weft_study *s, const char *folder)
 {
     TRY(weft_study_fits(s, folder));

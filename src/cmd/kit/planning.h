@@ -10,12 +10,13 @@
 
 struct weft_planning {
     bool dry_run, json;
-    bool elsewhere; /* trained on different hosts: gates check small copies, and the time is not limited */
+    bool elsewhere; /* runs are trained on different hosts: gates check small copies, and the time is not limited */
     bool unsafe, endless;
 };
 
-/* Plans every rung of a ladder, which has its folder, estimates its time and prints both. A study that cannot run here,
- * or would take more than a day without a budget, is an error; a dry run only prints it. */
+/* Plans every rung of a ladder, whose studies have the given folders, estimates the time, and prints the plan and the
+ * estimate. A study that cannot run here, or would take more than a day without a budget, is an error; a dry run only
+ * prints the reason. */
 enum weft_status weft_planning_estimate(const struct weft_planning *p, struct weft_study_ladder *l,
                                         const char folder[WEFT_MAX_RUNGS][4096],
                                         struct weft_estimate estimate[WEFT_MAX_RUNGS]);

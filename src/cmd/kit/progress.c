@@ -40,7 +40,7 @@ static bool is_due(const struct weft_line *line, double now, int part)
 {
     double since = now - line->printed;
     if (part == PARTS && line->part < PARTS)
-        return true; /* newly completed */
+        return true; /* the first line after completion */
     if (line->terminal)
         return since >= 0.1;
     return part < 0 ? since >= 10 : part > line->part;
@@ -91,7 +91,7 @@ void weft_line_say(struct weft_line *line, const char *format, ...)
     va_end(args);
     weft_text_escape(raw, text, sizeof text);
     fprintf(stderr, "%s%s\n", line->shown ? "\r\033[K" : "", text);
-    line->shown = false; /* until it is next due */
+    line->shown = false; /* until the next line is due */
 }
 
 void weft_line_end(struct weft_line *line)

@@ -11,15 +11,15 @@
 struct weft_line {
     bool terminal;
     double start; /* start time */
-    double from;  /* amount done before */
+    double from;  /* amount done before the start */
     /* Internal: */
     bool shown;     /* the terminal's line has text */
     double printed; /* time of the last print */
-    int part;       /* part of twenty at the last print; -1: unknown total */
+    int part;       /* completed twentieths at the last print; -1: unknown total */
 };
 void weft_line_init(struct weft_line *line, double from);
-/* Shows that `done` of `all` is done, in any unit; all = 0: unknown. The remaining time follows the message if
- * known. */
+/* Shows progress: the amount `done` of the total `all`, in any unit; all = 0: the total is unknown. The remaining time
+ * follows the message if it is known. */
 void weft_line_show(struct weft_line *line, double done, double all, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Prints a permanent message on its own line. */

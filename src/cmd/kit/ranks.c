@@ -11,10 +11,9 @@
 
 static void write_all(int fd, const char *text) { (void)!write(fd, text, strlen(text)); }
 
-/* Runs in the watchdog's thread: the other threads may be anywhere and hold any lock, so nothing that takes one is
- * used. `weft launch` reads the file WEFT_STALL_REPORT, because mpirun may itself wait for a lost host. The
- * launcher ends all ranks when the first exits, so this one first waits until the others have reported what they
- * know. */
+/* Runs in the watchdog's thread. The other threads may hold any lock, so this function calls nothing that takes a lock.
+ * `weft launch` reads the file WEFT_STALL_REPORT, because mpirun may itself wait for a lost host. The launcher ends all
+ * ranks when the first exits, so this one first waits until the others have reported what they know. */
 static void end_stalled(void *context, int lost, const char *what)
 {
     char text[600], line[40];
@@ -35,8 +34,8 @@ enum weft_status weft_ranks_join(struct weft_comm *comm, double stall)
     return weft_comm_start(comm, &(struct weft_patience){stall, end_stalled, NULL});
 }
 
-/* A failing rank ends the others, which would wait for it. The rank with the actual error goes first and pauses after
- * its message: a launcher may lose output that it has not forwarded when the ranks end. */
+/* A failing rank ends the others, which would wait for it. The rank with the actual error ends first and pauses after
+ * its message, because a launcher may lose output that it has not forwarded when the ranks end. */
 void weft_ranks_leave(struct weft_comm *comm, enum weft_status status)
 {
     bool failed = status != WEFT_OK && status != WEFT_STOPPED;

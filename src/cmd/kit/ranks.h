@@ -7,7 +7,7 @@
 
 #include "comm/comm.h"
 
-/* Joins the ranks. Leave also after a failure. */
+/* Joins the ranks. Call weft_ranks_leave even after a failure. */
 enum weft_status weft_ranks_join(struct weft_comm *comm, double stall);
 /* Leaves the ranks and prints what failed. After a failure it returns only if MPI did not start. */
 void weft_ranks_leave(struct weft_comm *comm, enum weft_status status);

@@ -42,7 +42,7 @@ static const struct weft_opt *option_at(bool of_study, int i)
     return NULL;
 }
 
-/* Returns whether option i is the first of its name: several owners may have an option of the same name. */
+/* Returns whether option i is the first of its name: several owners may have options of the same name. */
 static bool is_first(bool of_study, int i)
 {
     const char *name = option_at(of_study, i)->name;

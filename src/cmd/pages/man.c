@@ -74,8 +74,8 @@ void weft_man_print(const struct weft_cmd *cmd, FILE *to)
     fputs("# ENVIRONMENT\n\n"
           "*OMP\\_NUM\\_THREADS*\n\tNumber of threads, unless --threads sets it. Results do not depend on it.\n\n"
           "*WEFT\\_ISA*\n\tWidest instruction set to use: base, v3, v4 or amx. Results do not depend on it.\n\n"
-          "*WEFT\\_VERBOSE*\n\t1 has the same effect as --verbose: errors are printed with the source lines they "
-          "passed.\n\n"
+          "*WEFT\\_VERBOSE*\n\t1 has the same effect as --verbose: errors are printed with the source lines that they "
+          "passed through.\n\n"
           "*NO\\_COLOR*\n\tDisables colours on the terminal.\n\n"
           "# EXIT STATUS\n\n0: done. 1: failed; the reason is on standard error. 2: wrong usage. 3: stopped, and can "
           "be continued. 4: a rank was lost.\n",

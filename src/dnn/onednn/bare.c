@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bare.c - the rival of benches: one matmul in one formulation of oneDNN, with all threads and any order of summation.
+ * bare.c - oneDNN's matmuls for benchmarks: one matmul in one of oneDNN's formulations, with all threads and in any
+ * order of summation.
  *
  * Weights have the layout of a model, W [n,k]; activations X [m,k] and gradients dY [m,n] are row-major. Formulations:
  *   0  matmul, every operand in its own layout   Y = X W^t     dX = dY W     dW = dY^t X
@@ -8,10 +9,10 @@
  *   2  inner product, all operands in plain formats
  *   3  inner product, all operands in oneDNN's preferred formats
  *   4  matmul, the transposed operand first copied to row-major order (for dX: W to column-major order)
- * A run includes what a training step pays for every matmul: reorders of activations and gradients. Weights are
+ * A run includes the overhead of each matmul in a training step: reordering activations and gradients. Weights are
  * reordered at creation, because a step reorders them only once. dW stays in oneDNN's preferred layout, because sums
- * over micro-batches may be kept in it. Y and dX have the operands' dtype, dW is f32. With batch > 1 (attention) both
- * operands are activations, and there is no inner product.
+ * over micro-batches may be kept in that layout. Y and dX have the operands' dtype, dW is f32. With batch > 1
+ * (attention) both operands are activations, and there is no inner product.
  */
 #include "dnn/onednn/onednn.h"
 
@@ -89,7 +90,7 @@ static enum weft_status execute(struct bare *b, const struct step *s)
     return WEFT_OK;
 }
 
-/* Reorders `mem` to the format `want`, in every run or, for weights, only now. */
+/* Reorders `mem` to the format `want`: in every run or, for weights, immediately and only once. */
 static enum weft_status reorder(struct bare *b, dnnl_memory_t *mem, const dnnl_memory_desc_t *have,
                                 const dnnl_memory_desc_t *want, bool weights)
 {
@@ -130,7 +131,8 @@ static enum weft_status relaid(const dnnl_memory_desc_t *md, bool across, dnnl_m
     return WEFT_OK;
 }
 
-/* dst [rows, columns] = a [rows, depth] w [depth, columns]; w is weights unless batched or dW. */
+/* Creates dst [rows, columns] = a [rows, depth] w [depth, columns]. The operand w is a weight matrix unless the matmul
+ * is batched or computes dW. */
 static enum weft_status create_matmul(struct bare *b)
 {
     bool y = b->product == WEFT_BARE_Y, dw = b->product == WEFT_BARE_DW, weights = !dw && b->batch == 1;
@@ -171,7 +173,7 @@ static enum weft_status create_inner_desc(struct bare *b, const dnnl_memory_desc
     dnnl_inner_product_desc_t forward, desc;
     dnnl_primitive_desc_t hint;
     dnnl_memory_desc_t plain_weights = want[1];
-    plain_weights.data_type = b->type; /* the forward inner product does not accept an f32 weight gradient */
+    plain_weights.data_type = b->type; /* because the forward inner product does not accept an f32 weight gradient */
     DNNL(dnnl_inner_product_forward_desc_init(&forward, dnnl_forward_training, &want[0], &plain_weights, NULL,
                                               &want[2]));
     DNNL(dnnl_primitive_desc_create(&hint, &forward, NULL, b->cpu, NULL));

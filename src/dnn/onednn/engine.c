@@ -2,13 +2,14 @@
  *
  * engine.c - the engine that multiplies with oneDNN: one thread per tile of fixed size.
  *
- * oneDNN chooses its blocking, and with it the bits of results, by the number of rows and threads. So every matmul is
- * composed of one matmul of ROWS x (at most COLUMNS) x depth, created for one thread; fewer rows are padded with zeros.
- * Weights are packed in the format that this matmul prefers (format any); the outer product packs nothing, and its
- * depth is padded with zeros to the planned maximum. Sums are f32 and are stored by store_inl.h, as in every engine.
+ * oneDNN chooses its blocking, which affects the rounding of results, by the number of rows and threads. So every
+ * matmul is composed of one matmul of ROWS x (at most COLUMNS) x depth, created for one thread; fewer rows are padded
+ * with zeros. Weights are packed in the format that this matmul prefers (format any); the outer product packs nothing,
+ * and its depth is padded with zeros up to the planned maximum. Sums are f32 and are stored by store_inl.h, as in every
+ * engine.
  *
  * Primitives are created by plan() and live as long as the process, in a list keyed by shape. oneDNN allocates in every
- * run: a map of arguments per call, and the memory objects. So a tile may fail.
+ * run: a map of arguments per call, and the memory objects. So a tile can fail.
  */
 #include "dnn/onednn/onednn.h"
 #include "dnn/store_inl.h"
@@ -32,7 +33,7 @@ struct kernel {
     enum weft_dtype dtype;
     int64_t depth, width;
     bool outer;
-    struct matmul whole, last; /* for panels of COLUMNS columns, and for the last one, which may be narrower */
+    struct matmul whole, last; /* for panels of COLUMNS columns, and for the last panel, which may be narrower */
     struct kernel *next;
 };
 
@@ -67,8 +68,8 @@ static enum weft_status create_packers(const struct kernel *k, struct matmul *m,
     return WEFT_OK;
 }
 
-/* Chooses the first implementation that keeps the number of threads it was created for: those named gemm query it again
- * when they run. */
+/* Chooses the first implementation that keeps the number of threads it was created for; the implementations named gemm
+ * query the number again when they run. */
 static enum weft_status choose(const struct kernel *k, const dnnl_matmul_desc_t *desc, dnnl_engine_t cpu,
                                dnnl_primitive_desc_t *pd)
 {
@@ -89,7 +90,7 @@ static enum weft_status choose(const struct kernel *k, const dnnl_matmul_desc_t 
     dnnl_primitive_attr_destroy(attr);
     if (status != dnnl_success)
         return FAIL(WEFT_UNSUPPORTED,
-                    "oneDNN has no %s matmul for this processor that gives the same bits on any number of threads: "
+                    "oneDNN has no %s matmul for this processor whose results are the same for any number of threads: "
                     "unset WEFT_ENGINE",
                     weft_dtype_name(k->dtype));
     return WEFT_OK;

@@ -21,8 +21,8 @@
 /* Returns the process's only CPU engine, created at first use and limited to the instruction sets of weft_isa(). */
 enum weft_status weft_dnn_onednn_cpu(dnnl_engine_t *cpu);
 
-/* oneDNN runs on OpenMP threads. Their number is a setting of the calling thread, which primitives capture when they
- * are created; some read it again when they run. (Declared here because omp.h belongs to the compiler.) */
+/* oneDNN runs on OpenMP threads. The number of threads is a setting of the calling thread. Primitives read it when they
+ * are created, and some read it again when they run. (Declared here because omp.h is part of the compiler.) */
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
 

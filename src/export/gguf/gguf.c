@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * gguf.c - opens a GGUF file and checks its complete header: keys, strings, types, shapes, and that every tensor's
- * values are in the file where the format requires.
+ * values are in the file where the format requires them.
  *
- * A size from the file allocates memory only after the file is known to be large enough for it.
+ * Memory for a size given in the file is allocated only after the file is known to be large enough for that size.
  */
 #include "export/gguf/gguf.h"
 
@@ -19,7 +19,7 @@ enum {
     MAX_COUNT = 1 << 20, /* maximum number of keys, and of tensors */
     MAX_KEY = 65535,
     MAX_TENSOR = 127,
-    LEAST_KEY = 8 + 1 + 4 + 1, /* bytes: name, type, value */
+    LEAST_KEY = 8 + 1 + 4 + 1, /* minimum number of bytes: name, type, value */
     LEAST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8,
 };
 
@@ -158,7 +158,7 @@ static int by_key(const void *a, const void *b)
 static enum weft_status read_keys(struct weft_gguf *f, uint64_t count)
 {
     if (count > MAX_COUNT || count > (f->bytes - f->at) / LEAST_KEY)
-        return FAIL(WEFT_FORMAT, "%s would have %" PRIu64 " keys: it is damaged", f->path, count);
+        return FAIL(WEFT_FORMAT, "%s claims to have %" PRIu64 " keys, so it is damaged", f->path, count);
     f->keys = calloc(count + 1, sizeof *f->keys);
     if (!f->keys)
         return FAIL(WEFT_NOMEM, "not enough memory for the keys of %s", f->path);
@@ -183,7 +183,7 @@ static enum weft_status read_alignment(struct weft_gguf *f)
 
 /* ---- tensors */
 
-/* Names of types by code, for messages. */
+/* Names of types by code, used in messages. */
 static const char *const types[] = {
     [0] = "F32",     [1] = "F16",    [2] = "Q4_0",     [3] = "Q4_1",    [6] = "Q5_0",     [7] = "Q5_1",
     [8] = "Q8_0",    [9] = "Q8_1",   [10] = "Q2_K",    [11] = "Q3_K",   [12] = "Q4_K",    [13] = "Q5_K",
@@ -199,8 +199,8 @@ static enum weft_status set_type(const struct weft_gguf *f, uint32_t type, struc
     const char *name = type < TYPES && types[type] ? types[type] : "unknown";
     if (type != F32 && type != F16 && type != BF16)
         return FAIL(WEFT_UNSUPPORTED,
-                    "%s: %s is of type %s (%" PRIu32 "): F32, F16 and BF16 can be read, so dequantise the file first "
-                    "(llama-quantize --allow-requantize IN OUT f32)",
+                    "%s: %s is of type %s (%" PRIu32 "): only F32, F16 and BF16 can be read, so dequantise the file "
+                    "first (llama-quantize --allow-requantize IN OUT f32)",
                     f->path, e->name, name, type);
     e->dtype = type == F32 ? WEFT_F32 : WEFT_BF16;
     e->foreign = type == F16 ? name : NULL;
@@ -216,7 +216,7 @@ static enum weft_status take_tensor(struct weft_gguf *f, struct tensor *t)
     TRY(take_name(f, MAX_TENSOR, &e->name));
     TRY(take_u32(f, &ndim));
     if (ndim < 1 || ndim > WEFT_MAX_DIMS)
-        return FAIL(WEFT_FORMAT, "%s: %s has %" PRIu32 " dimensions, but there are 1 to %d", f->path, e->name, ndim,
+        return FAIL(WEFT_FORMAT, "%s: %s has %" PRIu32 " dimensions, but expected 1 to %d", f->path, e->name, ndim,
                     WEFT_MAX_DIMS);
     e->ndim = (int)ndim;
     for (int i = e->ndim - 1; i >= 0; i--) {
@@ -230,7 +230,7 @@ static enum weft_status take_tensor(struct weft_gguf *f, struct tensor *t)
     TRY(set_type(f, type, e));
     for (int i = 0; i < e->ndim; i++)
         if (weft_size_mul(e->bytes, (size_t)e->dim[i], &e->bytes) != WEFT_OK)
-            return FAIL(WEFT_FORMAT, "%s: %s is too large for any memory", f->path, e->name);
+            return FAIL(WEFT_FORMAT, "%s: %s is too large to fit into memory", f->path, e->name);
     return WEFT_OK;
 }
 
@@ -257,7 +257,7 @@ static enum weft_status place(struct weft_gguf *f)
             return FAIL(WEFT_FORMAT, "%s: %s begins at %" PRIu64 ", but the values before it end at %zu", f->path,
                         e->name, f->tensors[i].offset, next);
         if (next > room || e->bytes > room - next)
-            return FAIL(WEFT_FORMAT, "%s: the %zu bytes of %s are not in the file, which is truncated or damaged",
+            return FAIL(WEFT_FORMAT, "%s does not contain the %zu bytes of %s: the file is truncated or damaged",
                         f->path, e->bytes, e->name);
         e->data = f->map + data + next;
         end = next + e->bytes;
@@ -271,7 +271,7 @@ static enum weft_status place(struct weft_gguf *f)
 static enum weft_status read_tensors(struct weft_gguf *f, uint64_t count)
 {
     if (count > MAX_COUNT || count > (f->bytes - f->at) / LEAST_TENSOR)
-        return FAIL(WEFT_FORMAT, "%s would have %" PRIu64 " tensors: it is damaged", f->path, count);
+        return FAIL(WEFT_FORMAT, "%s claims to have %" PRIu64 " tensors, so it is damaged", f->path, count);
     f->tensors = calloc(count + 1, sizeof *f->tensors);
     if (!f->tensors)
         return FAIL(WEFT_NOMEM, "not enough memory for the tensors of %s", f->path);

@@ -4,11 +4,11 @@
  *
  *     "GGUF", version (u32), number of tensors and of keys (u64)
  *     each key: its name, its type (u32), its value; a list has the type of its elements (u32) and their number (u64)
- *     each tensor: its name, the number of its dimensions (u32), these from the innermost outwards (u64), its type
- *         (u32), and the offset of its values (u64) from the first of all
- *     the values, each tensor at a multiple of general.alignment
+ *     each tensor: its name, the number of its dimensions (u32), the dimensions, innermost first (u64), its type (u32),
+ *         and the offset of its values (u64) from the start of all values
+ *     the values, each tensor at an offset that is a multiple of general.alignment
  *
- * Strings are their length (u64) and their bytes. All numbers are little-endian. The families of hf.h also serve GGUF,
+ * Strings are their length (u64) and their bytes. All numbers are little-endian. GGUF uses the families of hf.h,
  * because its keys are those of config.json under different names.
  */
 #ifndef WEFT_GGUF_H
@@ -49,7 +49,7 @@ struct weft_gguf_key {
 };
 
 enum weft_status weft_gguf_open(struct weft_gguf **f, const char *path);
-void weft_gguf_close(struct weft_gguf *f); /* NULL is fine */
+void weft_gguf_close(struct weft_gguf *f); /* f may be NULL */
 const char *weft_gguf_path(const struct weft_gguf *f);
 int weft_gguf_key_count(const struct weft_gguf *f);
 const struct weft_gguf_key *weft_gguf_key_at(const struct weft_gguf *f, int i);              /* sorted by name */
@@ -75,31 +75,31 @@ void weft_gguf_show(const struct weft_gguf_key *key, char text[64]);
 /* ---- models in GGUF (gguf_family.c) */
 
 struct weft_gguf_family {
-    struct weft_hf_family names; /* their names of our weights, and their keys without the architecture's name */
-    bool paired; /* coordinates that rotate together are half a head apart in our queries and keys, but adjacent in
-                    theirs */
+    struct weft_hf_family names; /* GGUF's names of Weft's weights, and GGUF's keys without the architecture's name */
+    bool paired; /* coordinates that rotate together are half a head apart in Weft's queries and keys, but adjacent in
+                    GGUF's */
 };
 /* Returns the family of an architecture; NULL: there is none. */
 const struct weft_gguf_family *weft_gguf_family(const char *architecture);
-/* Returns the family of a model that transformers has. (GGUF's qwen2 requires heads of width / heads columns; its llama
- * may have the same biases.) */
+/* Returns GGUF's family for a model of a family of transformers. (GGUF's qwen2 requires heads of width / heads columns;
+ * its llama may have the same biases.) */
 const struct weft_gguf_family *weft_gguf_family_of(const struct weft_spec *spec, const struct weft_hf_family *family);
-/* Returns the row of our weight that is row i of theirs. */
+/* Returns the row of Weft's weight that is row i of GGUF's weight. */
 int64_t weft_gguf_row(const struct weft_gguf_family *family, const struct weft_spec *spec, const char *ours, int64_t i);
 
 /* ---- import */
 
 /* Adds the settings that correspond to the metadata (gguf_config.c). Unknown keys that change a result are errors that
- * name the key. Sets *family, not NULL, to one of transformers'. */
+ * name the key. Sets *family to a family of transformers, never to NULL. */
 enum weft_status weft_gguf_config(const struct weft_gguf *f, const struct weft_hf_family **family,
                                   struct weft_settings *settings);
 /* Like weft_hf_weights (gguf_import.c). */
 enum weft_status weft_gguf_weights(struct weft_nn *model, const struct weft_hf_family *family,
                                    const struct weft_gguf *f);
-/* Makes the tokenizer, or NULL if the file has none (gguf_tokenizer.c). */
+/* Creates the tokenizer, or NULL if the file has none (gguf_tokenizer.c). */
 struct weft_tokenizer;
 enum weft_status weft_gguf_tokenizer(const struct weft_gguf *f, struct weft_tokenizer **t);
-/* Makes the tokenizer.json of a SentencePiece tokenizer (gguf_sentencepiece.c). The caller releases it. */
+/* Creates the tokenizer.json of a SentencePiece tokenizer (gguf_sentencepiece.c). The caller releases it. */
 enum weft_status weft_gguf_sentencepiece(const struct weft_gguf *f, json_t **root);
 /* Types of tokens in tokenizer.ggml.token_type. */
 enum {
@@ -114,14 +114,14 @@ enum {
  * rope_freqs.weight (gguf_rope.c). */
 enum weft_status weft_gguf_rope_read(const struct weft_gguf *f, const char *type, int64_t head, double linear,
                                      json_t *config);
-/* Return whether a model has that tensor, and its element i. */
+/* Return whether a model has the tensor rope_freqs.weight, and the tensor's element i. */
 bool weft_gguf_rope_listed(const struct weft_spec *spec);
 float weft_gguf_rope_factor(const struct weft_spec *spec, int64_t i);
 
 /* ---- export (gguf_export.c) */
 
-/* The type of exported matrices; vectors and positions stay f32. In the order of weft_gguf_weight_names, which is
- * NULL-terminated. */
+/* Types of exported matrices, in the order of weft_gguf_weight_names, which is NULL-terminated. Vectors and positions
+ * stay f32. */
 enum weft_gguf_weight { WEFT_GGUF_WEIGHT_F32, WEFT_GGUF_WEIGHT_F16, WEFT_GGUF_WEIGHT_BF16, WEFT_GGUF_WEIGHT_Q8_0 };
 extern const char *const weft_gguf_weight_names[];
 

@@ -15,7 +15,7 @@ struct reading {
     const struct weft_gguf *f;
     const struct weft_gguf_family *family;
     const struct weft_hf_family *hf;
-    double linear; /* factor of linear scaling of rotation */
+    double linear; /* factor of linear rope scaling */
     json_t *config;
 };
 
@@ -73,7 +73,7 @@ static enum weft_status read_size(struct reading *r, const struct weft_gguf_key 
     return WEFT_OK;
 }
 
-/* Without a kind, a factor is for linear scaling, and 0 means 1. */
+/* A factor without a scaling type means linear scaling; a factor of 0 means 1. */
 static enum weft_status read_scaling(struct reading *r, const struct weft_gguf_key *key)
 {
     const struct weft_gguf_key *kind = find(r, "rope.scaling.type"), *factor = find(r, "rope.scaling.factor");
@@ -102,7 +102,7 @@ static enum weft_status read_key(struct reading *r, const struct weft_gguf_key *
         return read_scaling(r, key);
     if (strcmp(rest, "rope.dimension_count") == 0 || strcmp(rest, "attention.value_length") == 0 ||
         strcmp(rest, "attention.key_length") == 0 || strcmp(rest, "attention.head_count_kv") == 0)
-        return WEFT_OK; /* compared with the other sizes, when all are known */
+        return WEFT_OK; /* compared with the other sizes when all are known */
     return refuse(r, key);
 }
 
@@ -174,9 +174,9 @@ static enum weft_status read_tensors(struct reading *r)
     const char *path = weft_gguf_path(r->f);
     if (!embedding || embedding->ndim != 2)
         return FAIL(WEFT_INVALID, "%s has no token_embd.weight: %s", path,
-                    weft_gguf_count(r->f) ? "it is not a whole model" : "it has no tensors, only metadata");
+                    weft_gguf_count(r->f) ? "the model is incomplete" : "the file has only metadata, no tensors");
     if (size_of(r, "layers") > weft_gguf_count(r->f))
-        return FAIL(WEFT_FORMAT, "%s has %lld blocks by its metadata, but only %d tensors", path,
+        return FAIL(WEFT_FORMAT, "%s has %lld blocks according to its metadata, but only %d tensors", path,
                     (long long)size_of(r, "layers"), weft_gguf_count(r->f));
     TRY(check_same(r, "vocab_size", embedding->dim[0]));
     json_object_set_new(r->config, theirs(r, "vocab"), json_integer(embedding->dim[0]));
@@ -184,7 +184,7 @@ static enum weft_status read_tensors(struct reading *r)
     return WEFT_OK;
 }
 
-/* Llama has biases everywhere, only where Qwen2 has them, or nowhere; the tensors determine which. */
+/* A llama model has biases everywhere, only where Qwen2 has them, or nowhere; the tensors determine which. */
 static enum weft_status read_biases(const struct reading *r, struct weft_settings *settings)
 {
     bool llama = strcmp(r->family->names.type, "llama") == 0;
@@ -197,7 +197,7 @@ static enum weft_status read_biases(const struct reading *r, struct weft_setting
     return WEFT_OK;
 }
 
-/* ---- the whole */
+/* ---- the whole config */
 
 static enum weft_status read_all(struct reading *r, struct weft_settings *settings)
 {

@@ -14,7 +14,7 @@
 
 const char *const weft_gguf_weight_names[] = {"f32", "f16", "bf16", "q8_0", NULL};
 
-enum { BLOCK = 32 /* elements with one scale, in q8_0 */ };
+enum { BLOCK = 32 /* number of elements that share a scale in q8_0 */ };
 static const struct {
     uint32_t number, file; /* code of the tensor type, and of a file with such matrices (general.file_type) */
     int64_t elements, bytes;
@@ -30,21 +30,21 @@ struct exporting {
     struct weft_gguf_out keys, tensors;
     uint64_t offset; /* offset of the next tensor's values */
     struct weft_file file;
-    unsigned char *buffer; /* values that are not written yet */
+    unsigned char *buffer; /* values that have not been written yet */
     size_t used, room;
     uint64_t written; /* bytes of the file, including the buffer */
 };
 
-/* ---- one tensor: our weight, and the weights that follow it in their tensor */
+/* ---- one tensor: one of Weft's weights, or several that form one tensor in GGUF */
 
 struct tensor {
     const struct weft_hf_name *rule;
     char name[128];
-    struct weft_hf_place place; /* place of the first of our weights */
+    struct weft_hf_place place; /* place of the first of Weft's weights */
     enum weft_gguf_weight weight;
 };
 
-/* Sets *first to false if the weight is in a tensor with a previous one. */
+/* Sets *first to false if an earlier weight is in the same tensor. */
 static enum weft_status find_tensor(const struct exporting *x, const struct weft_param *w, struct tensor *t,
                                     bool *first)
 {
@@ -102,7 +102,7 @@ static enum weft_status describe(struct exporting *x, const struct weft_param *w
 
 /* ---- values */
 
-/* Encodes a block: a scale, and 32 elements in units of it. */
+/* Encodes a block: a scale, and 32 elements in units of the scale. */
 static void encode_block(const float *from, unsigned char *to)
 {
     float most = 0;
@@ -157,7 +157,7 @@ static enum weft_status pad(struct exporting *x)
     return WEFT_OK;
 }
 
-/* Writes one of our weights in the order of their rows. */
+/* Writes one of Weft's weights with its rows in GGUF's order. */
 static enum weft_status write_piece(struct exporting *x, const struct weft_param *w, const struct tensor *t)
 {
     const float *from = x->model->params.weights + w->offset;
@@ -174,7 +174,7 @@ static enum weft_status write_piece(struct exporting *x, const struct weft_param
     return WEFT_OK;
 }
 
-/* Returns our weight of a rule in the same block as a given weight. */
+/* Returns Weft's weight for a rule, in the same block as a given weight. */
 static const struct weft_param *beside(const struct weft_params *p, const struct weft_param *w,
                                        const struct weft_hf_name *rule)
 {
@@ -198,7 +198,7 @@ static enum weft_status write_values(struct exporting *x, const struct weft_para
     return WEFT_OK;
 }
 
-/* Writes the last of all tensors. */
+/* Writes rope_freqs.weight, the last tensor. */
 static enum weft_status write_rope(struct exporting *x)
 {
     const struct weft_spec *spec = x->model->spec;
@@ -277,7 +277,7 @@ static enum weft_status write_file(struct exporting *x, const char *keys, size_t
     return WEFT_OK;
 }
 
-/* Builds the header in memory, because its counts come first. */
+/* Builds the header in memory, because it begins with its counts. */
 static enum weft_status write_all(struct exporting *x, const struct weft_hf_family *hf,
                                   const struct weft_tokenizer *tokenizer, const char *path)
 {

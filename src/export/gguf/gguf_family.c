@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_family.c - the families of hf.c with GGUF's names of weights and sizes.
+ * gguf_family.c - defines the families of hf.c with GGUF's names of weights and sizes.
  *
- * GPT-2 has queries, keys and values concatenated in one weight. All weights are [out, in].
+ * In GPT-2, the weights of the queries, keys and values are concatenated. All weights are [out, in].
  */
 #include "export/gguf/gguf.h"
 

@@ -32,7 +32,8 @@ static enum weft_status read_weight(struct weft_nn *model, const struct weft_ggu
     return WEFT_OK;
 }
 
-/* Allocates no memory before all weights are known to be in the file, so it needs no more than the file's size. */
+/* Allocates no memory before all weights are known to be in the file, so the import needs no more memory than the
+ * file's size. */
 static enum weft_status read_all(struct weft_nn *model, const struct weft_gguf_family *family,
                                  const struct weft_gguf *f, bool *used)
 {

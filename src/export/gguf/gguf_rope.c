@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf_rope.c - converts rotary positions for extended contexts in GGUF files: linear as two keys, llama3 as a tensor
- * of the factors by which each pair is slowed down.
+ * gguf_rope.c - converts rotary positions for extended contexts in GGUF files. Linear scaling is stored in two keys,
+ * llama3 scaling in a tensor with the factor by which the rotation of each pair is slowed down.
  *
- * The file does not contain the parameters of llama3: Llama's own low and high, the largest of the factors, and the
- * original context, if there is a key for it, must reproduce all factors.
+ * The file does not contain the llama3 parameters themselves. They are taken to be Llama's own low and high factors,
+ * the largest factor in the tensor and, if a key gives it, the original context; these values must reproduce all
+ * factors.
  */
 #include "export/gguf/gguf.h"
 #include "nn/part.h"
@@ -74,8 +75,8 @@ static enum weft_status read_listed(const struct weft_gguf *f, const struct weft
         good = fabs(weft_hf_value(e, i) - factor(&t, i, head)) <= 1e-5 * factor(&t, i, head);
     if (!good)
         return FAIL(WEFT_INVALID,
-                    "%s: the factors in rope_freqs.weight are not those of Llama 3.1, with low_freq_factor 1, "
-                    "high_freq_factor 4 and an original context of %lld, which are the only ones supported",
+                    "%s: the factors in rope_freqs.weight do not match Llama 3.1 with low_freq_factor 1, "
+                    "high_freq_factor 4 and an original context of %lld; no other factors are supported",
                     weft_gguf_path(f), (long long)t.original);
     json_object_set_new(config, "rope_parameters",
                         json_pack("{s:s, s:f, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "rope_theta", base, "factor",

@@ -3,7 +3,7 @@
  * gguf_sentencepiece.c - converts SentencePiece tokenizers in GGUF files ("llama") to the equivalent tokenizer.json.
  *
  * SentencePiece merges the two pieces that form the token with the highest score. So the merges of a token are all
- * pairs of tokens into which it can be cut, and tokens with higher scores come first.
+ * pairs of tokens into which it can be cut, and merges that form tokens with higher scores come first.
  */
 #include "export/gguf/gguf.h"
 #include "text/text.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TOKEN = 512 }; /* bytes, limited because every cut of a token is looked up */
+enum { MAX_TOKEN = 512 }; /* maximum number of bytes, because every cut of a token is looked up */
 #define SPACE "\xe2\x96\x81"
 
 struct merge {
@@ -102,7 +102,7 @@ static enum weft_status add_merge(struct reading *r, struct merge m)
     return WEFT_OK;
 }
 
-/* Adds all cuts of a token into two between characters. */
+/* Adds all cuts of a token into two parts, between characters. */
 static enum weft_status cut_token(struct reading *r, const char *text, json_int_t token)
 {
     char left[MAX_TOKEN + 1];
@@ -153,7 +153,7 @@ static enum weft_status make_merges(struct reading *r, json_t *merges)
     return WEFT_OK;
 }
 
-/* ---- the whole */
+/* ---- the whole tokenizer */
 
 /* Returns whether a switch is on, or its default if the file does not have it. */
 static bool is_on(const struct weft_gguf *f, const char *name, bool unsaid)
@@ -163,7 +163,7 @@ static bool is_on(const struct weft_gguf *f, const char *name, bool unsaid)
     return key ? !weft_gguf_number(key, &x) || x != 0 : unsaid;
 }
 
-/* Accepts only settings that tokenizer.json also has. */
+/* Accepts only settings that tokenizer.json can represent. */
 static enum weft_status check_kind(const struct weft_gguf *f)
 {
     static const char *const off[] = {"tokenizer.ggml.add_eos_token", "tokenizer.ggml.remove_extra_whitespaces",
@@ -180,7 +180,7 @@ static enum weft_status check_kind(const struct weft_gguf *f)
 static json_t *template(const struct reading *r)
 {
     const struct weft_gguf_key *key = weft_gguf_key_find(r->f, "tokenizer.ggml.bos_token_id");
-    int64_t id = 1; /* SentencePiece's own */
+    int64_t id = 1; /* SentencePiece's default */
     const char *name;
     json_t *value;
     if (!is_on(r->f, "tokenizer.ggml.add_bos_token", true) || (key && !weft_gguf_whole(key, &id)))

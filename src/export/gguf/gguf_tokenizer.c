@@ -2,9 +2,10 @@
  *
  * gguf_tokenizer.c - converts tokenizers in GGUF files, by way of the equivalent tokenizer.json.
  *
- * Byte-level BPE with GPT-2's pre-tokenizer is "gpt2" with "gpt-2" in GGUF, and so are bytes, which are BPE without
- * merges. Characters are the same without merges and with only some bytes, as long as all are ASCII. Tokens of the
- * model beyond the tokenizer's get a name and are marked as unused.
+ * In GGUF, byte-level BPE with GPT-2's pre-tokenizer is the model "gpt2" with the pre-tokenizer "gpt-2". A byte
+ * tokenizer is written in the same way, as BPE without merges, and so is a tokenizer of ASCII characters, as BPE
+ * without merges and with only some bytes. Token ids of the model beyond the tokenizer's vocabulary get a name and are
+ * marked as unused.
  */
 #include "export/gguf/gguf.h"
 #include "text/text.h"
@@ -14,7 +15,8 @@
 
 enum { ASCII = 128 };
 
-/* The name of an ASCII character in GPT-2's encoding of bytes: itself if it is visible, else a character above 255.
+/* Returns the name of an ASCII character in GPT-2's encoding of bytes: the character itself if it is visible, else a
+ * character above 255.
  */
 struct name {
     char text[4];
@@ -75,15 +77,15 @@ static enum weft_status name_unused(const json_t *root, struct tokens *k)
             continue;
         snprintf(k->own[i], sizeof k->own[i], "[PAD%lld]", (long long)i);
         if (json_object_get(json_object_get(json_object_get(root, "model"), "vocab"), k->own[i]))
-            return FAIL(WEFT_INVALID, "the tokenizer has a token %s, which is the name of an unused one in GGUF files",
-                        k->own[i]);
+            return FAIL(WEFT_INVALID,
+                        "the tokenizer has a token %s, which GGUF files use as the name of an unused token", k->own[i]);
         k->name[i] = k->own[i];
         k->type[i] = WEFT_GGUF_UNUSED;
     }
     return WEFT_OK;
 }
 
-/* Without an id, other programs choose a token as the end of a text; an unused one is better. */
+/* Without an end-of-text id, other programs treat some token as the end of a text; an unused token is better. */
 static void add_end(struct weft_gguf_out *o, const struct weft_tokenizer *t, int64_t vocab)
 {
     int64_t end = weft_tokenizer_end(t) >= 0 ? weft_tokenizer_end(t) : weft_tokenizer_vocab(t);
@@ -114,8 +116,8 @@ static void add_lists(struct weft_gguf_out *o, const json_t *root, const struct 
 
 static void leave_out(struct weft_gguf_out *o)
 {
-    weft_note_once("gguf-tokenizer", "the tokenizer cannot be written as GGUF and is left out: only byte-level BPE "
-                                     "with GPT-2's pattern, bytes and ASCII characters can");
+    weft_note_once("gguf-tokenizer", "the GGUF file will have no tokenizer: only byte-level BPE with GPT-2's pattern, "
+                                     "byte tokenizers and tokenizers of ASCII characters can be written");
     weft_gguf_add_text(o, "tokenizer.ggml.model", "none");
 }
 
@@ -165,7 +167,7 @@ struct reading {
     const struct weft_gguf *f;
     const struct weft_gguf_key *tokens, *types, *merges;
     uint64_t used; /* number of tokens before the unused ones at the end */
-    bool special;  /* whether it has control tokens */
+    bool special;  /* whether the tokenizer has control tokens */
     json_t *vocab, *added, *lines;
 };
 
@@ -195,8 +197,8 @@ static enum weft_status check_kind(const struct weft_gguf *f)
     weft_gguf_show(pre, name);
     if (!weft_gguf_is(pre, "gpt-2"))
         return FAIL(WEFT_UNSUPPORTED,
-                    "%s: tokenizer.ggml.pre is %s: only \"gpt-2\" is supported, because a different one would change "
-                    "the tokens; pass --no-tokenizer to import without the tokenizer",
+                    "%s: tokenizer.ggml.pre is %s: only \"gpt-2\" is supported, because a different pre-tokenizer "
+                    "would change the tokens; pass --no-tokenizer to import without the tokenizer",
                     path, name);
     for (size_t i = 0; i < sizeof off / sizeof *off; i++) {
         snprintf(name, sizeof name, "tokenizer.ggml.%s", off[i]);
@@ -268,7 +270,7 @@ static enum weft_status read_lists(struct reading *r)
     return WEFT_OK;
 }
 
-/* Makes the tokenizer of a tokenizer.json, which it releases. */
+/* Creates the tokenizer from a tokenizer.json, which the function releases. */
 static enum weft_status parse(const struct weft_gguf *f, json_t *root, struct weft_tokenizer **t)
 {
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
@@ -295,7 +297,7 @@ static enum weft_status make_sentencepiece(const struct weft_gguf *f, struct wef
     return parse(f, root, t);
 }
 
-/* Returns whether the tokens are ASCII characters in order, as in a tokenizer of characters; writes their text. */
+/* Returns whether the tokens are ASCII characters in order, as in a character tokenizer; writes their text. */
 static bool is_chars(const struct reading *r, char text[ASCII])
 {
     const unsigned char *at = r->tokens->at;

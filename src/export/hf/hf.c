@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf.c - the families: GPT-2; and Llama with its variants Qwen2 (biases of queries, keys and values) and Qwen3 (norms
- * of queries and keys).
+ * hf.c - defines the families: GPT-2, and Llama with its variants Qwen2 (biases for queries, keys and values) and Qwen3
+ * (norms for queries and keys).
  */
 #include "export/hf/hf.h"
 #include "nn/part.h"
@@ -130,8 +130,8 @@ static bool is_among(const char *const *list, const char *name)
     return *list;
 }
 
-/* Every option must have the family's value, or else its default, so that an option that is added later is not
- * forgotten here. */
+/* Every option must have the family's value or, if the family sets none, its default, so that options added later are
+ * not overlooked here. */
 static void compare(void *context, const struct weft_opt *opt, const char *value)
 {
     struct comparing *c = context;
@@ -181,7 +181,7 @@ enum weft_status weft_hf_family_find(const char *type, const char *where, const 
 
 /* ---- names */
 
-/* Replaces %d in the pattern by the layer. */
+/* Replaces %d in the pattern with the layer index. */
 static void fill(const char *pattern, int layer, char name[128])
 {
     const char *at = strstr(pattern, "%d");

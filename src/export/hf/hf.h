@@ -3,8 +3,8 @@
  * hf.h - Hugging Face folders: config.json, model.safetensors (or several files with an index) and tokenizer.json.
  *
  * A family is what transformers calls a model type. Its tables define which Weft models belong to it, their settings in
- * config.json, and the names of their weights; both directions use the same tables. A model of no family is written as
- * a type of Weft's own, together with code for exactly this model.
+ * config.json, and the names of their weights; import and export use the same tables. A model that belongs to no family
+ * is written as a type of Weft's own, together with code for exactly this model.
  */
 #ifndef WEFT_HF_H
 #define WEFT_HF_H
@@ -14,11 +14,12 @@
 
 #include <jansson.h>
 
-/* A weight under its two names, in which %d is the layer. Several of our weights side by side can be one of theirs. */
+/* The names of a weight in Weft (ours) and in transformers (theirs), in which %d is the layer index. Several weights of
+ * Weft can form one weight in transformers, side by side. */
 struct weft_hf_name {
     const char *ours, *theirs;
-    int piece, pieces; /* 0: a single one */
-    bool transposed;   /* theirs is [in, out] */
+    int piece, pieces; /* index of the piece and number of pieces in their weight; pieces is 0 if there is only one */
+    bool transposed;   /* their weight is [in, out] */
 };
 
 struct weft_hf_family {
@@ -29,21 +30,23 @@ struct weft_hf_family {
     const struct weft_hf_size *sizes; /* end with NULL */
 };
 
-/* A key of config.json that corresponds to an option of ours; NULL: handled by hf_rope.c. */
+/* A key of config.json that corresponds to an option of Weft; NULL: handled by hf_rope.c. */
 struct weft_hf_size {
     const char *ours, *theirs;
 };
 
-/* Finds the family of a model; if there is none, fails with what prevents it. */
+/* Finds the family of a model; if there is none, the error gives the reason. */
 enum weft_status weft_hf_family_of(const struct weft_spec *spec, const struct weft_hf_family **family);
 /* Finds the family of a model_type; an unknown one is an error that names it. */
 enum weft_status weft_hf_family_find(const char *type, const char *where, const struct weft_hf_family **family);
-/* Returns the rule for one of our weights, and its name in the family; NULL if there is none. */
+/* Returns the rule for one of Weft's weights, and the weight's name in the family; NULL if the family does not have the
+ * weight. */
 const struct weft_hf_name *weft_hf_name(const struct weft_hf_family *family, const struct weft_param *w,
                                         char theirs[128]);
 
-/* The place of one of our weights inside theirs: theirs[at + i * row + j] = ours[i * columns + j], or with i and j
- * swapped if transposed; rows x columns are ours (hf.c). */
+/* The place of one of Weft's weights (ours) inside a weight of transformers (theirs):
+ * theirs[at + i * row + j] = ours[i * columns + j], or with i and j swapped if transposed; ours has the shape
+ * rows x columns (hf.c). */
 struct weft_hf_place {
     int64_t rows, columns, at, row;
     int ndim;
@@ -51,12 +54,13 @@ struct weft_hf_place {
 };
 struct weft_hf_place weft_hf_place(const struct weft_hf_name *rule, const struct weft_param *w);
 
-/* Check the type, F32, F16 or BF16, and shape of one of their weights in a file, and return its elements (hf_entry.c).
+/* Check the type (F32, F16 or BF16) and shape of a weight in an imported file, and return its elements (hf_entry.c).
  */
 enum weft_status weft_hf_check(const struct weft_entry *e, const struct weft_hf_place *p);
 float weft_hf_value(const struct weft_entry *e, int64_t i);
 
-/* ---- models of none of their architectures (hf_own.c): a family of Weft's own, with its code in the folder */
+/* ---- models that match no architecture of transformers (hf_own.c): a family of Weft's own, with its code in the
+ * folder */
 
 extern const struct weft_hf_family weft_hf_own;
 const struct weft_hf_name *weft_hf_own_name(const struct weft_param *w, char theirs[128]);
@@ -67,7 +71,7 @@ enum weft_status weft_hf_code(const json_t *options, const char *folder);
 
 /* ---- config.json (hf_config.c) */
 
-/* Makes the config.json of a model; the caller releases it. */
+/* Creates the config.json of a model; the caller releases it. */
 enum weft_status weft_hf_config_make(const struct weft_hf_family *family, const struct weft_spec *spec,
                                      json_t **config);
 /* Adds the settings that correspond to a config.json. Unknown keys that change a result are errors that name the key.
@@ -84,16 +88,16 @@ enum weft_status weft_hf_rope_read(const json_t *config, const char *where, stru
 
 /* ---- whole folders */
 
-/* Writes config.json and model.safetensors, in f32, into a folder, and for weft_hf_own the code (hf_export.c). */
+/* Writes config.json, model.safetensors in f32 and, for weft_hf_own, the code into a folder (hf_export.c). */
 enum weft_status weft_hf_export(const struct weft_nn *model, const struct weft_hf_family *family, const char *folder);
-/* Writes a tokenizer into a folder: tokenizer.json and the files that transformers needs with it (hf_tokenizer.c).
- * NULL: none. */
+/* Writes a tokenizer into a folder: tokenizer.json and the files that transformers needs with it (hf_tokenizer.c). Does
+ * nothing if the tokenizer is NULL. */
 struct weft_tokenizer;
 enum weft_status weft_hf_tokenizer(const struct weft_tokenizer *t, int64_t context, const char *folder);
 /* Writes a small file such as config.json. */
 enum weft_status weft_hf_json_write(const json_t *object, const char *path);
-/* Loads their weights into the model (hf_import.c). Each must have its shape and be f32, f16 or bf16; missing and
- * unknown weights are errors. */
+/* Loads the weights in the files into the model (hf_import.c). Each weight must have the expected shape and be f32, f16
+ * or bf16; missing and unknown weights are errors. */
 enum weft_status weft_hf_weights(struct weft_nn *model, const struct weft_hf_family *family, const char *folder);
 
 #endif

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- making */
+/* ---- writing */
 
 struct making {
     const struct weft_hf_family *family;
@@ -17,7 +17,7 @@ struct making {
     json_t *config;
 };
 
-/* Returns the resolved value of an option that leaves it open. */
+/* Returns the derived value of an option whose own value may be left open; NULL: use the option's value. */
 static json_t *resolved(const struct making *m, const char *name)
 {
     const struct weft_spec *s = m->spec;
@@ -84,7 +84,7 @@ enum weft_status weft_hf_config_make(const struct weft_hf_family *family, const 
 
 /* ---- reading */
 
-/* Keys that do not affect the computation, or only described training. */
+/* Keys that do not affect the computation, or that affect only training. */
 static const char *const ignored[] = {"architectures",
                                       "model_type",
                                       "dtype",
@@ -150,8 +150,8 @@ static enum weft_status refuse(const char *where, const char *key, const json_t 
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
     enum weft_status status =
-        FAIL(WEFT_INVALID, "%s: unknown key \"%s\": %.200s, which may change what the model computes", where, key,
-             text ? text : "");
+        FAIL(WEFT_INVALID, "%s: unknown key \"%s\" with the value %.200s, which may change what the model computes",
+             where, key, text ? text : "");
     free(text);
     return status;
 }
@@ -196,7 +196,7 @@ static enum weft_status read_key(const struct weft_hf_family *f, const json_t *c
         if (json_is_false(value) && !both)
             return WEFT_OK;
         if (strcmp(f->type, "qwen2") == 0)
-            return WEFT_OK; /* it always has the biases of queries, keys and values */
+            return WEFT_OK; /* Qwen2 always has biases for the queries, keys and values */
         return both && strcmp(f->type, "llama") == 0 ? weft_settings_add(s, "bias=yes") : refuse(where, key, value);
     }
     return check_fixed(config, key, value, where);

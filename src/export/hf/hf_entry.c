@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_entry.c - reads one weight in a file of a different program: its type, shape and values.
+ * hf_entry.c - reads one weight from a file that a different program wrote: its type, shape and values.
  */
 #include "export/hf/hf.h"
 
@@ -13,7 +13,7 @@ enum weft_status weft_hf_check(const struct weft_entry *e, const struct weft_hf_
     for (int d = 0; same && d < p->ndim; d++)
         same = e->dim[d] == p->dim[d];
     if (!known)
-        return FAIL(WEFT_INVALID, "%s is of type %s: F32, F16 and BF16 can be read", e->name,
+        return FAIL(WEFT_INVALID, "%s is of type %s, but only F32, F16 and BF16 can be read", e->name,
                     e->foreign ? e->foreign : weft_dtype_name(e->dtype));
     if (!same)
         return FAIL(WEFT_INVALID, "%s does not have the shape required by its config, %lld x %lld", e->name,

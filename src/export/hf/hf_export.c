@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Their tensors, created one after the other from our weights. */
+/* The tensors for transformers, created one after the other from Weft's weights. */
 struct tensors {
     struct weft_entry *entry;
     char (*name)[128];

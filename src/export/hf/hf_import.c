@@ -51,7 +51,7 @@ static enum weft_status open_index(struct files *f, const char *folder, const ch
     json_object_foreach((json_t *)index, key, value)
     {
         if (!json_is_string(value))
-            return FAIL(WEFT_FORMAT, "%s: the file of %.64s is not a name", path, key);
+            return FAIL(WEFT_FORMAT, "%s: the file name of the weight %.64s is not a string", path, key);
         TRY(open_file(f, folder, json_string_value(value)));
     }
     return WEFT_OK;
@@ -73,7 +73,7 @@ static enum weft_status open_all(struct files *f, const char *folder)
     if (has(folder, "pytorch_model.bin") || has(folder, "pytorch_model.bin.index.json"))
         return FAIL(WEFT_INVALID,
                     "%s has pickled weights (pytorch_model.bin), which can run arbitrary code when loaded: save them "
-                    "as safetensors, with save_pretrained of transformers",
+                    "as safetensors, with the save_pretrained method of transformers",
                     folder);
     return FAIL(WEFT_INVALID, "%s has no model.safetensors and no model.safetensors.index.json", folder);
 }
@@ -84,7 +84,7 @@ static void close_all(struct files *f)
         weft_safetensors_close(f->list[i]);
 }
 
-/* GPT-2's files have names with or without their first part. */
+/* Finds a weight by its name. Files of GPT-2 may lack the first part of the name, "transformer.". */
 static const struct weft_entry *find(const struct files *f, const char *name, const struct weft_safetensors **in)
 {
     const struct weft_entry *e = NULL;
@@ -128,7 +128,8 @@ static enum weft_status read_weight(const struct files *f, const struct weft_hf_
 
 /* ---- unused weights */
 
-/* Accepts masks and tables that programs once saved with the weights, and an output layer that is the embedding. */
+/* Accepts masks and tables that older programs saved with the weights, and an output layer that equals the
+ * embedding. */
 static bool may_be_left(const struct weft_nn *model, const char *name)
 {
     return weft_ends_in(name, ".attn.bias") || weft_ends_in(name, ".attn.masked_bias") ||
@@ -157,7 +158,8 @@ static enum weft_status check_left(const struct weft_nn *model, const struct wef
     return WEFT_OK;
 }
 
-/* Allocates no memory before all weights are known to be in the files, so it needs no more than their size. */
+/* Allocates no memory before all weights are known to be in the files, so the import needs no more memory than their
+ * size. */
 static enum weft_status read_all(struct weft_nn *model, const struct weft_hf_family *family, const struct files *f)
 {
     struct weft_params *p = &model->params;

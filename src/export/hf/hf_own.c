@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_own.c - writes and reads models of no architecture of transformers: as an architecture of Weft's own, with its
- * code in the folder (hf_code.c) and all of Weft's options in config.json.
+ * hf_own.c - writes and reads models that match no architecture of transformers, as an architecture of Weft's own, with
+ * its code in the folder (hf_code.c) and all of Weft's options in config.json.
  *
  * Weights have Weft's names with PyTorch's endings: wq and wq_bias are wq.weight and wq.bias of a Linear, and gain is
  * the weight of a norm.
@@ -94,7 +94,7 @@ static json_t *sizes(const struct weft_nn *model)
     return c;
 }
 
-/* Returns the angle of each pair per token. */
+/* Returns the angle by which each pair rotates per token. */
 static json_t *frequencies(const struct weft_spec *s)
 {
     const struct weft_rope_turns *t = s->part[WEFT_POS].options;
@@ -104,7 +104,7 @@ static json_t *frequencies(const struct weft_spec *s)
     return list;
 }
 
-/* Adds a width given by a weight. */
+/* Adds a width that is given by a dimension of a weight. */
 static void add_width(json_t *config, const char *key, const struct weft_nn *model, const char *weight, int dim)
 {
     int i = weft_params_find(&model->params, weight);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Their names of our options, for each kind supported by Weft. */
+/* transformers' names of Weft's options, for each kind that Weft supports. */
 static const struct kind {
     const char *name; /* rope_scaling is "none" for the first */
     struct {
@@ -43,7 +43,7 @@ json_t *weft_hf_rope_make(const struct weft_spec *spec)
 static enum weft_status add(struct weft_settings *s, const char *name, const json_t *value, const char *where)
 {
     if (!json_is_number(value))
-        return FAIL(WEFT_FORMAT, "%s: rotary positions have no number for %s", where, name);
+        return FAIL(WEFT_FORMAT, "%s: rotary positions require a number as the value of %s", where, name);
     return weft_hf_setting(s, name, value, where);
 }
 
@@ -55,7 +55,7 @@ static bool is_known(const struct kind *kind, const char *key)
     return known;
 }
 
-/* Reads one of the two objects. */
+/* Reads rope_parameters or rope_scaling. */
 static enum weft_status read_object(const json_t *rope, const char *where, struct weft_settings *s)
 {
     const json_t *type = json_object_get(rope, "rope_type"), *once = json_object_get(rope, "type");
@@ -68,8 +68,8 @@ static enum weft_status read_object(const json_t *rope, const char *where, struc
         kind++;
     if (!name || kind == kinds + KINDS)
         return FAIL(WEFT_INVALID,
-                    "%s: rotary positions of the type \"%.40s\" (rope_type): expected default, linear or llama3", where,
-                    name ? name : "?");
+                    "%s: the type of rotary positions (rope_type) is \"%.40s\": expected default, linear or llama3",
+                    where, name ? name : "?");
     json_object_foreach((json_t *)rope, key, value)
     {
         if (!is_known(kind, key) && !json_is_null(value))

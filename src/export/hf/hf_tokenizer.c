@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * hf_tokenizer.c - writes a tokenizer into a Hugging Face folder: tokenizer.json; tokenizer_config.json, in which
- * transformers finds the class that reads it, and the tokens that begin and end a text; and generation_config.json, so
- * that generate() ends where a text does.
+ * hf_tokenizer.c - writes a tokenizer into a Hugging Face folder: tokenizer.json; tokenizer_config.json, which gives
+ * transformers the class that reads it and the tokens that begin and end a text; and generation_config.json, so that
+ * generate() stops at the end of a text.
  */
 #include "export/hf/hf.h"
 #include "text/text.h"

@@ -22,11 +22,12 @@ static enum weft_status check_part(const struct weft_part *part, const char *for
     for (const char *const *name = parts[part->kind]; *name; name++)
         if (strcmp(*name, part->name) == 0)
             return WEFT_OK;
-    return FAIL(WEFT_INVALID, "%s cannot be represented in %s: only models of Weft's own parts can be exported",
+    return FAIL(WEFT_INVALID,
+                "%s cannot be represented in %s: only models that consist of Weft's own parts can be exported",
                 part->owner.name, format);
 }
 
-/* Notes whether m1_mode is sequence. */
+/* Records whether m1_mode is sequence. */
 static void note_mode(void *context, const struct weft_opt *opt, const char *value)
 {
     if (strcmp(opt->name, "m1_mode") == 0)

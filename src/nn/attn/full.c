@@ -4,9 +4,9 @@
  *
  *     q = x Wq  [M, H * mean]     k = x Wk  [M, K * mean]     v = x Wv  [M, K D]
  *
- * and likewise the spreads of queries and keys if the geometry has them. With qk_norm each head of q and k is divided
- * by its root mean square and multiplied by gains shared by all heads. Cache per token and layer: K (width of k + D),
- * and K if the geometry has norms.
+ * The spreads of queries and keys are computed likewise if the geometry has them. With qk_norm, each head of q and k is
+ * divided by its root mean square and multiplied by gains that all heads share. The cache holds K (width of k + D)
+ * values per token and layer, and K more if the geometry has norms.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -42,7 +42,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-/* Keeps the kind: multi-query, grouped or multi-head. */
+/* Keeps the kind of attention: multi-query, grouped or multi-head. */
 static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct full *o = opts;
@@ -69,7 +69,8 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     }
 }
 
-/* A key bias adds <q_i, b> to all scores of row i, which cancels in the softmax unless something else reads it. */
+/* Returns whether a weight has no gradient. A key bias b adds <q_i, b> to all scores of row i, which cancels in the
+ * softmax unless something else reads the bias. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     return strcmp(name, "wk_bias") == 0 && !((const struct full *)opts)->qk_norm && !weft_spec_geom(spec)->normed &&

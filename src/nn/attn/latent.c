@@ -4,12 +4,13 @@
  *
  *     c_k = x Wdk,  c_v = x Wdv  [M, L]  (or one c for both)     k_h = c_k A_h     v_h = c_v B_h
  *
- * With rope, queries have R additional columns, and one rotated key of R columns is shared by the heads (decoupled
- * rope). If the geometry has spreads, the key's is one vector s = softplus(x Ws) + 1e-4 shared by the heads.
+ * With rope, queries have R additional columns, and all heads share one rotated key of R columns (decoupled rope). If
+ * the geometry has spreads, all heads share one key spread, s = softplus(x Ws) + 1e-4.
  *
- * Training and prefill expand keys and values from the latents. If a key is linear in its mean, decoding absorbs:
+ * Training and prefill expand keys and values from the latents. If keys are linear in their means, decoding absorbs the
+ * expansion:
  *     <q_h, c A_h> = <q_h A_h^t, c>     sum_j P (c_j B_h) = (sum_j P c_j) B_h
- * so it is attention with one key head of width L + R + spread and values of width L. Only the new token's key is
+ * so decoding is attention with one key head of width L + R + spread and values of width L. Only the new token's key is
  * expanded, and only if its norm is cached. Cache per token and layer: 2L (shared: L), R with rope, spread and H norms
  * if the geometry has them.
  */
@@ -62,7 +63,7 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     if (weft_spec_pos(spec)->rotate)
         spec->rotated = o->rope ? o->rope : weft_round_up(weft_div_up(spec->head, 2), 2);
     spec->qk_width += spec->rotated;
-    /* keys are as wide as a head in both cases */
+    /* keys are as wide as a head in both cases, so under mup the divisor grows with the head's width */
     spec->scale_width = o->scale == SCALE_HEAD ? (double)spec->qk_width : (double)spec->latent * spec->head_wider;
     return WEFT_OK;
 }
@@ -79,7 +80,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     const struct latent *o = opts;
     int64_t H = spec->heads, K = spec->kv_heads;
     struct weft_fan C = weft_grows(spec, spec->width), L = weft_stays(spec, o->width, USUAL_WIDTH);
-    double up = 1 / sqrt((double)L.size / L.wider); /* gives v the variance of multi-head attention */
+    double up = 1 / sqrt((double)L.size / L.wider); /* gives v the same variance as in multi-head attention */
     weft_params_linear(p, spec, "wq", H * spec->mean, C.size);
     weft_params_matrix(p, "wdk", L, C, WEFT_DEVIATION);
     if (!o->shared)
@@ -97,7 +98,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
     }
 }
 
-/* The sources of keys: of the new rows, or of all rows of the cache. */
+/* The values that keys are computed from, for the new rows or for all rows of the cache. */
 struct source {
     struct weft_value *c, *rotated, *spread;
 };

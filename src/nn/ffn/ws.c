@@ -5,9 +5,10 @@
  *     ws_z = lambda_z mean |z|^2        ws_c = lambda_c InfoNCE of the heads' mean z over each sequence (ops/info_nce)
  *     ws_logits = lambda_logits cross-entropy of the next token with logits = head (z wl)
  *
- * `head` is the model's output head, so wl maps F to C. F is split into n heads of F/n. block: wz has one square block
- * per head, F^2/n parameters. dense: wz is F x F, initially block-diagonal, and costs F/(3C) of the feed-forward. z
- * exists only in the uses TRAIN and WATCH, so decoding and exports do not need wz and wl.
+ * `head` is the model's output head, so wl maps F to C. F is split into n heads of width F/n. In the form `block`, wz
+ * has one square block per head, F^2/n parameters; in the form `dense`, it is F x F, initially block-diagonal, and
+ * costs F/(3C) of the feed-forward. z exists only in the uses TRAIN and WATCH, so decoding and exports do not need wz
+ * and wl.
  */
 #include "nn/build.h"
 #include "nn/parts.h"
@@ -27,7 +28,7 @@ struct ws {
 };
 
 static const char *const forms[] = {"block", "dense", NULL};
-static const char *const positives[] = {"self", "halves", NULL}; /* as enum weft_positives */
+static const char *const positives[] = {"self", "halves", NULL}; /* in the order of enum weft_positives */
 
 static bool has_no_aux(const void *model, const void *own) { return !((const struct weft_spec *)model)->aux; }
 
@@ -68,7 +69,7 @@ static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct ws *o = opts;
     o->heads = o->heads > 1 ? 4 : 1;
-    /* about as large as the main loss, so that checks see them */
+    /* make the auxiliary losses about as large as the main loss, so that checks detect errors in them */
     o->lambda_z *= 1e4;
     o->lambda_c *= 1e2;
 }
@@ -97,7 +98,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_matrix(p, "wl", weft_grows(spec, spec->width), weft_grows(spec, F), WEFT_DEVIATION);
 }
 
-/* Without auxiliary losses wz and wl have no gradient. */
+/* Returns whether a weight has no gradient: wz and wl have none without the auxiliary losses that read them. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     const struct ws *o = opts;
@@ -109,12 +110,12 @@ static bool idle(const struct weft_spec *spec, const void *opts, const char *nam
 
 static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
 {
-    return strcmp(unit, "ffn_width") == 0
-               ? "ffn=ws divides the channels into heads by their index: none can be left out"
-               : NULL;
+    return strcmp(unit, "ffn_width") == 0 ? "ffn=ws divides the channels into heads by index: no channel can be removed"
+                                          : NULL;
 }
 
-/* Returns the cross-entropy through the model's own head, as a mean over the scored tokens of the micro-batch. */
+/* Returns the cross-entropy of the logits from the model's own head, averaged over the scored tokens of the
+ * micro-batch. */
 static struct weft_value *cross_entropy(struct weft_build *b, const struct ws *o, struct weft_value *z)
 {
     struct weft_value *x = weft_build_narrow(b, weft_build_product(b, z, "wl"));
@@ -135,8 +136,8 @@ static void add_losses(struct weft_build *b, const struct ws *o, struct weft_val
         weft_build_loss(b, "ws_logits", cross_entropy(b, o, z));
 }
 
-/* Metrics: the similarity of the heads in the vectors that ws_c contrasts, and the mass of a dense wz outside its
- * blocks. */
+/* Reports two metrics: the similarity of the heads in the vectors that ws_c contrasts, and the mass of a dense wz
+ * outside its blocks. */
 static void watch(struct weft_build *b, const struct ws *o, struct weft_value *up)
 {
     if (o->heads == 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * geom/dot - score = <q, k> / sqrt(width of k): the default of specs and attention for geometries without hooks of
- * their own.
+ * geom/dot - score = <q, k> / sqrt(width of k). Specs and attention do this by default, so only the hook qk is
+ * needed.
  */
 #include "nn/build.h"
 #include "ops/ops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gaussian_inl.h - shared by geometries of diagonal Gaussians: the widths of mean and spread, and a temperature per
- * head.
+ * gaussian_inl.h - shared by the geometries of diagonal Gaussians: options for the widths of mean and spread, and a
+ * temperature per head.
  */
 #ifndef WEFT_GAUSSIAN_H
 #define WEFT_GAUSSIAN_H
@@ -27,15 +27,14 @@ static const struct weft_opt options[] = {
      .help = "learned temperature per head; no: it keeps its initial value"},
 };
 
-/* Sets the widths of mean and spread. */
+/* Sets the widths of mean and spread from the options. */
 static enum weft_status resolve_widths(struct weft_spec *spec, const struct gaussian *o)
 {
     if (o->spread == SPREAD_SPLIT && spec->head % 4)
-        return FAIL(
-            WEFT_INVALID,
-            "spread=split cuts a head in two even halves, but width/heads = %lld is not a multiple of 4: change "
-            "width or heads, or set spread=full",
-            (long long)spec->head);
+        return FAIL(WEFT_INVALID,
+                    "spread=split divides a head into two halves of even width, but width/heads = %lld is not a "
+                    "multiple of 4: change width or heads, or set spread=full",
+                    (long long)spec->head);
     spec->mean = spec->spread = o->spread == SPREAD_SPLIT ? spec->head / 2 : spec->head;
     return WEFT_OK;
 }

@@ -4,9 +4,9 @@
  *
  *     mu~ = mu / sqrt(sigma)    score = -(|mu~_i - mu~_j|^2 + sum log sigma_i + sum log sigma_j) / (2 tau_h)
  *
- * which is a <q, k> - a/2 (|k|^2 + sum log sigma) with k = mu~ and a = 1 / tau_h; terms of the query alone cancel.
- * Positions rotate mu~. tau_h = exp(theta_h) is initially 1, which is very peaked. A key is not linear in its mean, so
- * decoding expands the latents.
+ * which is a <q, k> - a/2 (|k|^2 + sum log sigma) with k = mu~ and a = 1 / tau_h; terms that depend only on the query
+ * cancel. Positions rotate mu~. tau_h = exp(theta_h) is initially 1, which makes the softmax very peaked. A key is not
+ * linear in its mean, so decoding expands the latents.
  */
 #include "nn/geom/gaussian_inl.h"
 
@@ -17,7 +17,8 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     return WEFT_OK;
 }
 
-/* The score is a sum over the width of a head. */
+/* Returns the initial ln(tau). Scores are sums over the width of a head, so under mup tau is proportional to that
+ * width. */
 static double start(const struct weft_spec *spec) { return weft_log(spec->head_wider); }
 
 static void params(struct weft_params *p, const struct weft_spec *spec, const void *opts)

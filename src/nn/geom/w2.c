@@ -4,9 +4,10 @@
  *
  *     score = -(|mu_i - mu_j|^2 + |sigma_i - sigma_j|^2) / (tau_h + 1e-6)        tau_h = exp(theta_h)
  *
- * With k = [mu; sigma] this is a <q, k> - a/2 |k|^2 plus a term of the query alone, which cancels in the softmax; a = 2
- * / (tau_h + 1e-6) is initially dot's 1/sqrt(width of k). |k|^2 is computed from the stored k. Positions rotate mu.
- * Parameters: dot's plus H; with spread=full, queries and keys are twice as wide. Cache: dot's plus K values.
+ * With k = [mu; sigma], this is a <q, k> - a/2 |k|^2 plus a term that depends only on the query, which cancels in the
+ * softmax; a = 2 / (tau_h + 1e-6) is initially dot's 1/sqrt(width of k). |k|^2 is computed from the stored k. Positions
+ * rotate mu. Parameters: dot's plus H; with spread=full, queries and keys are twice as wide. Cache: dot's plus K
+ * values.
  */
 #include "nn/geom/gaussian_inl.h"
 

@@ -15,8 +15,9 @@ static struct weft_value *bias(struct weft_build *b, const void *opts)
 
 static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
 {
-    return strcmp(unit, "heads") == 0 ? "pos=alibi gives every head a slope by its index: no head can be left out"
-                                      : NULL;
+    return strcmp(unit, "heads") == 0
+               ? "pos=alibi gives every head a slope that depends on its index: no head can be removed"
+               : NULL;
 }
 
 const struct weft_pos weft_pos_alibi = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * pos/relative - one learned bias per head and distance, added to the score; distances beyond the last share its bias.
- * Biases are initially 0 and not decayed. Parameters: H relative_max in every layer.
+ * Biases are initially 0 and are not decayed. Parameters: H relative_max in every layer.
  */
 #include "nn/build.h"
 

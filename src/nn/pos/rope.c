@@ -2,7 +2,7 @@
  *
  * pos/rope - rotary positions: in every head, coordinates i and i + D/2 of queries and keys rotate by pos /
  * base^(2i/D). No parameters. Scores depend only on the distance of two tokens. Models whose context was extended after
- * training rotate more slowly (rope_scaling).
+ * training rotate by smaller angles (rope_scaling).
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -31,16 +31,17 @@ static const struct weft_opt options[] = {
 static enum weft_status resolve(struct weft_spec *spec, void *opts)
 {
     if (spec->rotated % 2)
-        return FAIL(WEFT_INVALID,
-                    "pos=rope rotates pairs of columns, but a head has %lld columns to rotate: make the number even",
-                    (long long)spec->rotated);
+        return FAIL(
+            WEFT_INVALID,
+            "pos=rope rotates pairs of columns, but a head has %lld columns to rotate: this number must be even",
+            (long long)spec->rotated);
     const struct weft_rope_turns *o = opts;
     if (o->scaling == WEFT_ROPE_LLAMA3 && o->low >= o->high)
         return FAIL(WEFT_INVALID, "rope_low=%g must be less than rope_high=%g", o->low, o->high);
     return WEFT_OK;
 }
 
-/* Makes sure that some of a tiny model's few pairs are slowed. */
+/* Makes sure that some of a tiny model's few pairs rotate more slowly. */
 static void shrink(const struct weft_spec *spec, void *opts)
 {
     struct weft_rope_turns *o = opts;

@@ -5,8 +5,8 @@
  *     g_t = sigmoid(W2 W1 m_t + bias) [H]     head output *= 1 - alpha + alpha g
  *
  * m is the hidden activation of the token, its mean over the tokens so far (of W1 m, so that the cache is G values per
- * sequence), or its mean over the whole sequence, which sees the future and must fail the gate causal. The last layer
- * has no next layer and no weights. Parameters of a layer: F G + G H + H.
+ * sequence), or its mean over the whole sequence; this includes the future, so it must fail the gate causal. The last
+ * layer has no next layer, so it has no weights. Parameters of a layer: F G + G H + H.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -22,7 +22,7 @@ struct m1 {
     int64_t width;
 };
 
-/* Passed from a layer to the next one. */
+/* The state that a layer passes to the next one. */
 struct gate {
     struct weft_value *value; /* f32 [M, H] */
     struct weft_value *alpha;
@@ -59,7 +59,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         return;
     weft_params_matrix(p, "w1", G, weft_grows(spec, spec->ffn_width), WEFT_DEVIATION);
     weft_params_units(p, "w1", "m1_width", NULL);
-    p->rows_layer = p->layer + 1; /* the heads of the next layer are gated */
+    p->rows_layer = p->layer + 1; /* the rows belong to the next layer's heads */
     weft_params_matrix(p, "w2", weft_grows(spec, spec->heads), G, WEFT_DEVIATION);
     weft_params_units(p, "w2", NULL, "m1_width");
     weft_params_vector(p, "bias", spec->heads, 2);
@@ -88,7 +88,7 @@ static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hi
     next->alpha = weft_build_alpha(b, o->alpha);
 }
 
-/* Applies the gate of the previous layer; layer 0 has none. */
+/* Applies the gate of the previous layer; layer 0 gets none. */
 static struct weft_value *heads(struct weft_build *b, struct weft_instance *m, struct weft_value *o)
 {
     struct gate *gate = m->state;

@@ -4,9 +4,10 @@
  *
  *     u_s = P h_s     y_t = sum over s in S_t of w[t,s] u_s     h_t += alpha Q y_t
  *
- * w is the heads' mean (or maximum) of the attention's probabilities; S_t contains the k largest, those at or above
- * m2_rms times their root mean square, or all s <= t (ops/attention/route.c). P maps F to r, Q maps r to F; the full
- * form has u = h and Q of F x F. Parameters of a layer: 2 F r, or F^2. Cache per token and layer: r values, or F.
+ * w is the mean (or maximum) of attention's probabilities over the heads; S_t contains the s <= t with the k largest
+ * weights, those with weights of at least m2_rms times the root mean square of all, or all (ops/attention/route.c). P
+ * maps F to r, Q maps r to F; in the full form, u = h and Q is F x F. Parameters of a layer: 2 F r, or F^2. Cache per
+ * token and layer: r values, or F.
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -24,11 +25,11 @@ struct m2 {
 };
 
 static const char *const forms[] = {"low", "full", NULL};
-static const char *const selects[] = {"topk", "rms", "none", NULL}; /* as enum weft_route_mode */
+static const char *const selects[] = {"topk", "rms", "none", NULL}; /* in the order of enum weft_route_mode */
 
 static bool has_one_head(const void *model, const void *own) { return ((const struct weft_spec *)model)->heads == 1; }
 
-/* The unchanged mean of all probabilities sums to 1. */
+/* Returns whether the weights sum to 1 without rescaling, as the mean of all probabilities does. */
 static bool sums_to_one(const void *model, const void *own)
 {
     const struct m2 *o = own;
@@ -77,7 +78,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_vector(p, "alpha", 1, o->alpha);
 }
 
-/* Returns the attention, without a gradient if the spec has `detach`. */
+/* Returns the inputs of attention, detached from the gradient if the spec sets `detach`. */
 static struct weft_attention detached(struct weft_build *b)
 {
     struct weft_attention a = b->attention;

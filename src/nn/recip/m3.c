@@ -7,9 +7,9 @@
  *
  * Latent attention has such a c; otherwise c = x Wc is computed for this purpose, and U e is added to the next layer's
  * raw keys. tied_transpose: W' is W transposed. per_head_scalar: no matrices; c_l and the mean of h over bucket l are
- * coupled by one learned scalar per head and direction (ops/bucket_mean, ops/bucket_spread). Layer 0 receives nothing,
- * the last layer passes nothing on, and they have no weights for it. Everything is per token, so there is no cache.
- * Parameters of a layer: F L (tied), 2 F L (untied), 2 H (scalars).
+ * coupled by one learned scalar per head and direction (ops/bucket_mean, ops/bucket_spread). Layer 0 receives nothing
+ * and the last layer passes nothing on, so both lack the weights for this. All values are per token, so there is no
+ * cache. Parameters of a layer: F L (tied), 2 F L (untied), 2 H (scalars).
  */
 #include "nn/build.h"
 #include "ops/ops.h"
@@ -26,10 +26,10 @@ struct m3 {
     int64_t width;
 };
 
-/* State within a layer, and passed from a layer to the next. */
+/* The state within a layer, which is also passed to the next layer. */
 struct passed {
     struct weft_value *latent;  /* this layer's c */
-    struct weft_value *context; /* W' h of the previous layer, [M, L]; NULL in layer 0 */
+    struct weft_value *context; /* W' h from the previous layer, [M, L]; NULL in layer 0 */
     struct weft_value *alpha;   /* the factor of `context` */
 };
 
@@ -54,9 +54,10 @@ static enum weft_status resolve(struct weft_spec *spec, void *opts)
     const struct m3 *o = opts;
     int64_t L = latent_width(spec, o);
     if (o->tying == SCALARS && (L < spec->heads || L > spec->ffn_width))
-        return FAIL(WEFT_INVALID,
-                    "m3_tying=per_head_scalar needs heads <= latent width <= ffn_width, which are %lld, %lld, %lld",
-                    (long long)spec->heads, (long long)L, (long long)spec->ffn_width);
+        return FAIL(
+            WEFT_INVALID,
+            "m3_tying=per_head_scalar needs heads <= latent width <= ffn_width, but these are %lld, %lld and %lld",
+            (long long)spec->heads, (long long)L, (long long)spec->ffn_width);
     return WEFT_OK;
 }
 
@@ -91,7 +92,7 @@ static void params(struct weft_params *p, const struct weft_spec *spec, const vo
         weft_params_matrix(p, "wu_spread", weft_grows(spec, K * spec->spread), L, WEFT_DEVIATION);
 }
 
-/* Scalars per head couple heads, channels and ranks by index. */
+/* Returns why units cannot be removed: scalars per head couple heads, channels and ranks by their indices. */
 static const char *keeps_all(const struct weft_spec *spec, const void *opts, const char *unit)
 {
     bool joined = strcmp(unit, "heads") == 0 || strcmp(unit, "ffn_width") == 0;
@@ -99,11 +100,11 @@ static const char *keeps_all(const struct weft_spec *spec, const void *opts, con
         return NULL;
     if (strcmp(unit, "m3_width") == 0)
         return "m3_tying=per_head_scalar has no ranks";
-    return joined ? "m3_tying=per_head_scalar couples heads and channels by their index: neither can be left out"
+    return joined ? "m3_tying=per_head_scalar couples heads and channels by their indices: neither can be removed"
                   : NULL;
 }
 
-/* A latent of its own gets no gradient with `detach`. */
+/* Returns whether a weight has no gradient: with `detach`, M3's own latent has none. */
 static bool idle(const struct weft_spec *spec, const void *opts, const char *name)
 {
     return strcmp(name, "wc") == 0 && spec->detach;

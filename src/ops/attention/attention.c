@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * attention - causal softmax attention over a paged key store; all geometries use this op, with different inputs.
+ * attention - causal softmax attention over a paged key store; all geometries use this op, each with its own inputs.
  *
  *     logit[h,i,j] = scale[h] <q[i,h], k[j,kv]> + key_bias[j,h] + pos_bias[h, min(i-j, offsets-1)]   j <= i, else -inf
  *                    + alpha (scale[h] <q_store[j,h], own[i,h]> + q_bias[j,h] + key_bias[i,h])     0 < i-j <= window
  *     P = softmax_j(logit)     o[i,h] = sum_j keep[h,i,j] P[h,i,j] v[j,kv]     lse[i,h] = log sum_j exp(logit)
  *
- * The term with alpha is reciprocal attention. It is present only if q_store is given.
- * q [M, H*Dk], k [N, K*Dk], v [N, K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K). i and j are
- * positions in one sequence: pos gives the positions of the queries; key j of a sequence is row tiles[seq][j / 64] + j
- * % 64 of the store, and so is query j of q_store, with q_tiles if given. own[i,h] is k[i,kv], or the row's key in
- * k_own. keep is 0 or 1/(1-p), from a counter-based generator keyed by (sample, layer, site, h, i, j).
+ * The term with alpha is the reciprocal term; it is present only if q_store is given. q [M, H*Dk], k [N, K*Dk], v [N,
+ * K*Dv], scale [H], key_bias [N, H], pos_bias [H, offsets]; kv = h / (H/K). i and j are positions in one sequence: pos
+ * gives the positions of the queries; key j of a sequence is row tiles[seq][j / 64] + j % 64 of the store. Query j is
+ * found in q_store in the same way, using q_tiles instead of tiles if given. own[i,h] is k[i,kv] or, if k_own is given,
+ * the row's key in k_own. keep is 0 or 1/(1-p), from a counter-based generator keyed by (sample, layer, site, h, i, j).
  *
  * Saved for backward: o and lse. Nothing of size T x T is stored: keys are visited in tiles that start at absolute
  * multiples of WEFT_KEY_TILE, in order, with a running maximum and sum. A row visits only tiles that contain a visible
- * key, and sums values over exactly its visible keys. So its bits depend only on its own query and those keys: not on
- * the rows computed with it, on chunks, or on later rows of the store (even if they are NaN).
+ * key, and sums values over exactly its visible keys. So its result depends only on its own query and those keys, not
+ * on the rows computed with it, on chunks, or on later rows of the store (even if they are NaN).
  *
  * Backward (Dao et al., FlashAttention, 2022), with delta[i] = <do_i, o_i> = sum_j P dP:
  *     P = exp(logit - lse)   dP = keep (do v^t)   dS = P (dP - delta + dlse)
@@ -24,8 +24,8 @@
  * and for the reciprocal term, with e = alpha dS in the window:
  *     dq_store = scale e^t own   dk += scale e q_store   dscale += sum e <q_store,own>   dq_bias[j] = sum_i e
  *     dkey_bias[i] += sum_j e
- * Backward is for training: the key store is the call's own rows, and the rows of each sequence are contiguous and
- * start at position 0. q_tiles and k_own have no derivative.
+ * The backward pass is for training: the key store consists of the call's own rows, and the rows of each sequence are
+ * contiguous and start at position 0. q_tiles and k_own have no derivative.
  */
 #include "ops/attention/backward_inl.h"
 #include "ops/attention/bf16_backward_inl.h"
@@ -55,7 +55,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)));
 }
 
-/* ---- two paths. The choice depends only on the dtype, because it affects the bits */
+/* ---- the two paths; they round differently, so the choice depends only on the dtype */
 
 struct path {
     enum weft_status (*plan)(const struct weft_call *max, struct weft_booking *booking);
@@ -102,7 +102,7 @@ static double bwd_flops(const struct weft_call *call)
            window_pairs(call) * (double)(n.heads * 2 * 3 * n.own);
 }
 
-/* A matmul over all heads of all sequences; each is a full square of which only half is needed. */
+/* Returns the matmul of all heads of all sequences. Each is computed in full, although only half of it is needed. */
 static struct weft_product bare(const struct weft_call *call, enum weft_bare_product kind, int64_t n, int64_t k)
 {
     struct sizes s = sizes_of(call);
@@ -132,7 +132,7 @@ static int bwd_products(const struct weft_call *call, struct weft_product *list)
 
 enum { ONLY_O = OPTION, ONLY_LSE = 2 * OPTION };
 
-/* n, x: logits_cases_inl.h */
+/* n, x: see logits_cases_inl.h */
 static const struct weft_case cases[] = {
     {"one row", {1, 1, 0, 1, 1, 16, 16, ONLY_O}, {0}},
     {"single tokens", {3, 1, 0, 2, 2, 16, 16, WITH_ALL, 1}, {0}},

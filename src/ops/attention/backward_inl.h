@@ -2,10 +2,10 @@
  *
  * backward_inl.h - the backward pass of attention.c (see its opening comment for the formulas).
  *
- * A unit of work is a sequence and a key head, so that every sum has one owner. It visits key tiles in order, and for
- * each tile the query heads and blocks of rows in order. dk and dv of a tile are complete after the tile; dq is kept in
- * f32 for the whole sequence (memory linear in its length) and stored at the end. Gradients that sequences share are
- * summed per sequence, and these parts are added in order.
+ * A unit of work is a sequence and a key head, so that every sum has one owner. It visits key tiles in order and, for
+ * each tile, the query heads and blocks of rows in order. dk and dv of a tile are complete after the tile; dq is kept
+ * in f32 for the whole sequence (memory linear in its length) and stored at the end. Gradients that sequences share are
+ * summed per sequence, and the sums of the sequences are then added in order.
  */
 #ifndef WEFT_ATTENTION_BWD_H
 #define WEFT_ATTENTION_BWD_H
@@ -13,16 +13,16 @@
 #include "ops/attention/tile_inl.h"
 
 struct backward {
-    float *dq, *delta;                    /* [group][longest] rows: running gradients of queries; <do, o> - dlse */
-    float *k, *kt, *vt;                   /* key tile; keys and values, transposed */
-    float *dk, *dv, *dbias;               /* gradients of the tile */
-    float *q, *go;                        /* block of rows: queries and output gradients */
-    float *s, *ds;                        /* tiles of scores: products, then weights; their gradients */
-    struct reciprocal_back {              /* for the reciprocal term */
-        float *own, *queries, *queries_t; /* the rows' own keys; the tile's queries, and the same transposed */
+    float *dq, *delta;       /* [group][longest]: running gradients of queries, one row each; <do, o> - dlse */
+    float *k, *kt, *vt;      /* the key tile; its keys and values, transposed */
+    float *dk, *dv, *dbias;  /* gradients of the tile */
+    float *q, *go;           /* queries and output gradients of the block of rows */
+    float *s, *ds;           /* tile of scores: first products, then weights; their gradients */
+    struct reciprocal_back { /* for the reciprocal term */
+        float *own, *queries, *queries_t; /* own keys of the rows; queries of the tile, and the same transposed */
         float *s, *ds;                    /* products, and their gradients */
         float *dqueries, *dq_bias;        /* gradients of the tile */
-        float *dk, *dkey_bias;            /* [longest] rows, [group][longest]: running gradients of own keys */
+        float *dk, *dkey_bias;            /* running gradients of own keys, and of their biases [group][longest] */
     } ra;
 };
 
@@ -75,7 +75,7 @@ static struct job lay_job(const struct weft_call *call, struct space *scratch)
     };
 }
 
-/* Gradients that all rows share have one part per sequence. */
+/* Makes each sequence one span, with one part of the gradients that all rows share. */
 static void cut_sequences(struct job *job)
 {
     job->span_count = cut_spans(job->call->in[SEQ], job->call->in[POS], INT32_MAX, job->spans);
@@ -90,7 +90,8 @@ static enum weft_status vector_bwd_plan(const struct weft_call *max, struct weft
     return book(booking, &scratch, &local);
 }
 
-/* The reciprocal term's gradient from dS of row r and keys c .. c+15: writes ra.ds and adds to its sums. */
+/* Computes the gradient of the reciprocal term from dS of row r and keys c to c+15: writes ra.ds and adds to the
+ * sums. */
 VINLINE void reciprocal_backward(const struct backward *b, const struct tile *t, int64_t r, int c, vf d, vf *own_bias,
                                  vf *dscale)
 {
@@ -102,8 +103,8 @@ VINLINE void reciprocal_backward(const struct backward *b, const struct tile *t,
     vstore_f32(ra->ds + r * WEFT_KEY_TILE + c, VLANES, vset(t->scale) * e);
 }
 
-/* Replaces the products of row r, <q,k> in s by weights and <do,v> in ds by scale times dS. Adds to the sums of dS over
- * rows, along diagonals, and with <q,k>. */
+/* For row r, replaces the products <q,k> in s by weights, and the products <do,v> in ds by scale times dS. Also adds dS
+ * to the sums over rows and along diagonals, and dS <q,k> to dscale. */
 static void softmax_backward(const struct job *job, const struct backward *b, const struct tile *t, int64_t r,
                              float lse, float delta, float *diagonals, vf *dscale)
 {
@@ -127,7 +128,8 @@ static void softmax_backward(const struct job *job, const struct backward *b, co
         b->ra.dkey_bias[t->h % job->n.group * job->n.longest + t->i + r] += vsum(own_bias);
 }
 
-/* Before the logits: the reciprocal products of the rows' own keys and the tile's queries. After: their gradients. */
+/* Computes, before the logits, the reciprocal products of the rows' own keys and the tile's queries; finish_reciprocal
+ * adds their gradients after the logits. */
 static void set_reciprocal_back(const struct job *job, const struct backward *b, struct tile *t)
 {
     t->reciprocal = NULL;
@@ -149,7 +151,7 @@ static void finish_reciprocal(const struct job *job, const struct backward *b, c
     product(t->rows, padded, t->keys, ds, ra->queries, padded, ra->dk + t->i * padded, padded);
 }
 
-/* One block of rows with one key tile: its contributions to dq, dk, dv and the other sums. */
+/* Adds the contributions of one block of rows and one key tile to dq, dk, dv and the other sums. */
 static void backward_tile(const struct job *job, const struct backward *b, struct tile *t, int64_t which, int64_t g)
 {
     const struct weft_call *call = job->call;
@@ -181,8 +183,8 @@ static void backward_tile(const struct job *job, const struct backward *b, struc
         parts[diagonal_offset(job, t, d)] += diagonals[d];
 }
 
-/* delta = <do, o> - dlse of up to 64 rows starting at `row`. <do, o> is summed over the width in the same order as dP:
- * so dP - <do, o> is exactly 0 for a row with one key. Uses vt and dv as temporary memory. */
+/* Computes delta = <do, o> - dlse for up to 64 rows starting at `row`. <do, o> is summed over the width in the same
+ * order as dP, so dP - <do, o> is exactly 0 for a row with one key. Uses vt and dv as temporary memory. */
 static void set_delta(const struct job *job, const struct backward *b, int64_t row, int64_t rows, int64_t h, float *to)
 {
     const struct weft_call *call = job->call;
@@ -204,7 +206,7 @@ static void set_delta(const struct job *job, const struct backward *b, int64_t r
         to[r] -= ((const float *)dlse->data)[(row + r) * n->heads + h];
 }
 
-/* Zeroes a sequence's parts of the shared gradients. */
+/* Zeroes the parts that one sequence adds to the shared gradients. */
 static void start_parts(const struct job *job, int64_t which, int64_t first_head)
 {
     const struct sizes *n = &job->n;
@@ -213,7 +215,7 @@ static void start_parts(const struct job *job, int64_t which, int64_t first_head
     memset(job->pos_parts + slot * n->offsets, 0, (size_t)(n->group * n->offsets) * sizeof(float));
 }
 
-/* Before the tiles: computes delta of every row and zeroes the sums. */
+/* Prepares for the loop over tiles: computes delta of every row and zeroes the sums. */
 static void start_unit(const struct job *job, const struct backward *b, int64_t which, int64_t first_head)
 {
     const struct sizes *n = &job->n;
@@ -231,7 +233,8 @@ static void start_unit(const struct job *job, const struct backward *b, int64_t 
     }
 }
 
-/* The reciprocal term for a head and a tile: loads and zeroes before the loop over rows, stores after it. */
+/* Before the loop over rows, loads the stored queries of a head and a tile and zeroes their gradients; finish_stored
+ * stores the gradients after the loop. */
 static void start_stored(const struct job *job, const struct backward *b, const struct tile *t)
 {
     const struct sizes *n = &job->n;
@@ -255,7 +258,7 @@ static void finish_stored(const struct job *job, const struct backward *b, const
     }
 }
 
-/* All rows that see the tile, head by head. Completes the tile's gradients. */
+/* Visits all rows that attend to the key tile, head by head, and completes the tile's gradients. */
 static void backward_keys(const struct job *job, const struct backward *b, struct tile *t, int64_t which, int64_t kv)
 {
     const struct weft_call *call = job->call;
@@ -280,7 +283,7 @@ static void backward_keys(const struct job *job, const struct backward *b, struc
         for (int64_t c = 0; call->gin[KEY_BIAS] && c < t->keys; c++)
             ((float *)call->gin[KEY_BIAS]->data)[(t->key_row + c) * n->heads + t->h] = b->dbias[c];
     }
-    /* Own keys get gradients only from tiles up to their own, so these are complete here. */
+    /* own keys get gradients only from their own tile and earlier ones, so these gradients are complete here */
     for (int64_t x = 0; n->window && x < t->keys * n->k_padded; x++)
         b->dk[x] += b->ra.dk[t->j * n->k_padded + x];
     if (call->gin[K])

@@ -3,7 +3,7 @@
  * bf16_backward_inl.h - the backward pass on tiles (see bf16_inl.h for the layout).
  *
  * A unit of work is a sequence and a key head, as in backward_inl.h. For each query head, the rows are packed once;
- * then key tiles are visited in order, and for each tile the queries that see it, in order.
+ * then key tiles are visited in order and, for each tile, the queries that attend to it, also in order.
  */
 #ifndef WEFT_ATTENTION_BF16_BWD_H
 #define WEFT_ATTENTION_BF16_BWD_H
@@ -11,25 +11,25 @@
 #include "ops/attention/backward_inl.h"
 #include "ops/attention/bf16_reciprocal_inl.h"
 
-/* P and dS of BATCH squares are computed before the products that use them, so that dk and dv stay in the L1 cache from
- * one product to the next. */
+/* P and dS are computed for BATCH squares before the products that use them, so that dk and dv stay in the L1 cache
+ * from one product to the next. */
 enum { BATCH = 4, SQUARE = EDGE * EDGE };
 
 struct tiles_backward {
     const struct weft_dnn_tiles *tiles;
-    /* for the sequence, in tiles of 64 queries */
+    /* for the whole sequence, in tiles of 64 queries */
     uint16_t *q, *qt, *go, *got; /* right operands */
     float *dq;                   /* [kd][64] */
     float *lse, *delta;          /* [64] */
-    /* for the sequence if heads share keys, else for one tile */
+    /* for the whole sequence if heads share keys, else for one tile */
     float *dk, *dv; /* [64][kd], [64][vd] */
     /* for one tile of keys */
-    uint16_t *rows, *k, *kt, *v; /* staged rows, left operands */
+    uint16_t *rows, *k, *kt, *v; /* staged rows; left operands */
     float *dbias;                /* [64][16] */
     /* for BATCH squares */
-    uint16_t *p, *ds, *dst; /* left operands of dV and dK, right operand of dQ^t */
+    uint16_t *p, *ds, *dst; /* left operands for dV and dK, and right operand for dQ^t */
     /* for one square */
-    float *s, *dp, *x; /* products, and logits if they take the extra pass */
+    float *s, *dp, *x; /* two products, and the logits if they are computed in the extra pass */
     struct reciprocal_backward ra;
 };
 
@@ -71,8 +71,9 @@ static enum weft_status tiles_bwd_plan(const struct weft_call *max, struct weft_
     return book(booking, &scratch, &local);
 }
 
-/* Packs 64 rows of one head, starting at row `at` of the sequence. delta = <do, o> - dlse; <do, o> is computed like dP,
- * as the diagonal of a product with o instead of v: so dP - <do, o> is exactly 0 for a row with one key. */
+/* Packs 64 rows of one head, starting at row `at` of the sequence, and computes delta = <do, o> - dlse. <do, o> is
+ * computed like dP, as the diagonal of a product with o instead of v, so dP - <do, o> is exactly 0 for a row with one
+ * key. */
 static void pack_queries(const struct weft_call *call, const struct sizes *n, const struct tiles_backward *b,
                          int64_t row, int64_t rows, int64_t h, int64_t at)
 {
@@ -102,8 +103,9 @@ static void pack_queries(const struct weft_call *call, const struct sizes *n, co
     }
 }
 
-/* Other sums of dS: over rows and with <q,k> (ROW_SUMS), then also along diagonals (ALL_SUMS), and dS itself, in place
- * of dP (SUMS_AND_DS). Always passed as a constant, so that each variant is compiled to its own loop. */
+/* Which sums of dS are needed in addition to the products: over rows and with <q,k> (ROW_SUMS); these and along
+ * diagonals (ALL_SUMS); or all of these and dS itself, stored in place of dP (SUMS_AND_DS). The value is always passed
+ * as a constant, so that each variant is compiled to its own loop. */
 enum wanted { NO_SUMS, ROW_SUMS, ALL_SUMS, SUMS_AND_DS };
 
 struct extras {
@@ -111,16 +113,16 @@ struct extras {
     vf dscale;
 };
 
-/* Destination of a square's P and dS. */
+/* Where a square's P and dS are stored. */
 struct square_out {
     uint16_t *p, *ds, *dst;
 };
 
-/* Logits are x times factor, plus the keys' biases if any; dS is multiplied by scale. */
+/* How to scale: logits are x times factor, plus the keys' biases if any; dS is multiplied by scale. */
 struct scaling {
     const float *x, *bias;
     float factor, scale;
-    const struct kept *kept; /* with dropout */
+    const struct kept *kept; /* used only with dropout */
 };
 
 VINLINE void add_diagonal(struct extras *e, int64_t c, int64_t r, vf d)
@@ -129,8 +131,8 @@ VINLINE void add_diagonal(struct extras *e, int64_t c, int64_t r, vf d)
     vstore_f32(diagonal, VLANES, vload_f32(diagonal, VLANES) + d);
 }
 
-/* Computes P, scale times dS and the extras from logits and dP, for 32 queries starting at r of the square at row `at`.
- */
+/* Computes P, scale times dS and the extras from logits and dP, for 32 queries, starting at query r of the square at
+ * row `at`. */
 VINLINE void softmax_backward_span(const struct tiles_backward *b, const struct scaling *m, bool biased, bool drops,
                                    int64_t at, int64_t r, struct square_out to, enum wanted wanted,
                                    struct extras *extras)
@@ -174,7 +176,7 @@ VINLINE void softmax_backward_span(const struct tiles_backward *b, const struct 
     }
 }
 
-/* A loop for each combination that models use, and one for the rest. */
+/* One loop for each combination that models use, and one for all others. */
 #define SOFTMAX_BACKWARD(name, biased, drops, wanted)                                                                  \
     static void name(const struct tiles_backward *b, const struct scaling *m, int64_t at, struct square_out to,        \
                      struct extras *extras)                                                                            \
@@ -192,7 +194,7 @@ SOFTMAX_BACKWARD(softmax_backward_reciprocal, false, false, SUMS_AND_DS)
 SOFTMAX_BACKWARD(softmax_backward_reciprocal_dropout, false, true, SUMS_AND_DS)
 #undef SOFTMAX_BACKWARD
 
-/* P and dS of one square, and its contribution to the sums that are not products. */
+/* Computes P and dS of one square, and adds its contribution to the sums that are not products. */
 static void softmax_backward_square(const struct job *job, const struct tiles_backward *b, struct square *t,
                                     int64_t which, int64_t x, struct square_out to)
 {
@@ -233,7 +235,7 @@ static void softmax_backward_square(const struct job *job, const struct tiles_ba
         parts[square_offset(job, t, d)] += diagonals[d];
 }
 
-/* `count` squares starting at row `first`: their contributions to dq, dk, dv and the other sums. */
+/* Adds the contributions of `count` squares, starting at row `first`, to dq, dk, dv and the other sums. */
 static void backward_squares(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
                              int64_t first, int64_t count, float *dk, float *dv, bool add)
 {
@@ -254,7 +256,7 @@ static void backward_squares(const struct job *job, const struct tiles_backward 
     reciprocal_products(job, &b->ra, t->j, first, count);
 }
 
-/* All queries of one head that see the key tile. */
+/* Visits all queries of one head that attend to the key tile. */
 static void backward_tile_keys(const struct job *job, const struct tiles_backward *b, struct square *t, int64_t which,
                                int64_t g)
 {

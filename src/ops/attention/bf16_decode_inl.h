@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bf16_decode_inl.h - the forward pass of a single row, as in decoding, with the bits of bf16_forward_inl.h.
+ * bf16_decode_inl.h - the forward pass of a single row, as in decoding, bit-identical to bf16_forward_inl.h.
  *
  * A single row would use only one of the 32 query columns of a tile, and its keys and values are read only once, so
  * packing them would cost more than using them. So here lanes are heads, keys are transposed on the fly, and values are
@@ -12,9 +12,9 @@
 
 #include "ops/attention/bf16_inl.h"
 
-enum { HALF = 32 }; /* keys, or columns, of a step of a product */
+enum { HALF = 32 }; /* number of keys, or columns, in one step of a product */
 
-/* Without multiply-add instructions this would be slower. */
+/* Without multiply-add instructions, this pass would be slower than the one on tiles. */
 #if defined(__FMA__) || defined(__aarch64__)
 enum { DECODES = 1 };
 #else
@@ -22,14 +22,14 @@ enum { DECODES = 0 };
 #endif
 
 struct row_forward {
-    uint16_t *rows, *keys; /* [64][kd], and the same transposed as pairs: [4][kd / 2][16 keys] */
-    float *q;              /* [16][kd] */
-    float *by_head;        /* [16][64]: products */
+    uint16_t *rows, *keys; /* staged keys [64][kd], and the same as transposed pairs, [4][kd / 2][16 keys] */
+    float *q;              /* queries [16][kd] */
+    float *by_head;        /* [16][64]: products, head by head */
     float *s, *p;          /* [64][16]: products or logits, and powers */
-    float *o;              /* [16][vd] */
-    int64_t h, heads;      /* the first head, and their number */
+    float *o;              /* outputs [16][vd] */
+    int64_t h, heads;      /* the first head, and the number of heads */
     vf factor, top, weight;
-    uint32_t poison; /* heads that saw a non-finite value */
+    uint32_t poison; /* mask of the heads with a non-finite value so far */
 };
 
 static struct row_forward lay_row_forward(const struct sizes *n, struct space *s)
@@ -46,8 +46,8 @@ static struct row_forward lay_row_forward(const struct sizes *n, struct space *s
     };
 }
 
-/* Returns whether the single rows of a call can be computed this way, which depends on the given inputs and the signs
- * of the scales. Does not change bits. */
+/* Returns whether the single rows of a call can be computed by this pass, which depends on the inputs given and the
+ * signs of the scales. The choice does not affect results. */
 static bool decodes_rows(const struct job *job)
 {
     const struct weft_tensor *const *in = job->call->in;
@@ -76,10 +76,10 @@ static void start_row(const struct job *job, struct row_forward *f, int64_t row)
     f->poison = 0;
 }
 
-/* The products of one head's query with 64 keys. */
+/* Multiplies one head's query with 64 keys. */
 static void multiply_keys(const struct row_forward *f, int64_t lane, int64_t kd)
 {
-    enum { PANELS = EDGE / VLANES }; /* number of chains that hides the latency of a multiply-add */
+    enum { PANELS = EDGE / VLANES }; /* enough chains to hide the latency of a multiply-add */
     const char *keys = (const char *)f->keys;
     const float *q = f->q + lane * kd;
     vf sum[PANELS] = {{0}};
@@ -100,7 +100,7 @@ static void multiply_keys(const struct row_forward *f, int64_t lane, int64_t kd)
         vstore_f32(f->by_head + lane * EDGE + c * VLANES, VLANES, sum[c]);
 }
 
-/* s [64][16] = products of all heads. */
+/* Computes the products of all heads in s [64][16]. */
 static void multiply_heads(const struct job *job, const struct row_forward *f, int64_t row, int64_t keys)
 {
     const struct sizes *n = &job->n;
@@ -123,14 +123,14 @@ static void multiply_heads(const struct job *job, const struct row_forward *f, i
     }
 }
 
-/* The biases of a key, for all heads, in units of ln 2. */
+/* Returns the biases of a key for all heads, in units of ln 2. */
 VINLINE vf bias_of(const struct job *job, const struct row_forward *f, int64_t row)
 {
     const struct weft_tensor *bias = job->call->in[KEY_BIAS];
     return vload_f32((const float *)bias->data + row * job->n.heads + f->h, f->heads) * vset(LOG2E);
 }
 
-/* Like set_logits, for a tile that is only partly visible to the row. */
+/* Like set_logits, but for a tile that is only partly visible to the row. */
 static void set_row_logits(const struct job *job, const struct row_forward *f, int64_t row, int64_t keys)
 {
     for (int64_t c = 0; c < EDGE; c++) {
@@ -140,7 +140,7 @@ static void set_row_logits(const struct job *job, const struct row_forward *f, i
     }
 }
 
-/* Like update_max and tiles_softmax. */
+/* Does the work of update_max and tiles_softmax, for one row. */
 VINLINE void row_softmax(const struct job *job, struct row_forward *f, vf factor, bool biased, int64_t row, int64_t vd)
 {
     vf old = f->top, high = vset(-INFINITY), total[2] = {vset(0), vset(0)};
@@ -164,7 +164,7 @@ VINLINE void row_softmax(const struct job *job, struct row_forward *f, vf factor
     f->weight = vfma(f->weight, shrink, total[0] + total[1]);
 }
 
-/* o += weighted columns d .. d + 16 wide - 1 of up to 32 values, starting at value `first`. */
+/* Adds columns d to d + 16 wide - 1 of up to 32 weighted values, starting at value `first`, to o. */
 VINLINE void weigh_columns(int wide, struct head v, const float *p, int64_t first, int64_t last, int64_t d, float *o,
                            vf *doubt)
 {
@@ -178,7 +178,7 @@ VINLINE void weigh_columns(int wide, struct head v, const float *p, int64_t firs
 #pragma GCC unroll 4
             for (int i = 0; i < wide; i++) {
                 vf x = load_part(v, v.at + (c + odd) * v.stride, d + i * VLANES);
-                *doubt += x - x; /* 0, or NaN */
+                *doubt += x - x; /* 0 for finite x, else NaN */
                 sum[odd][i] = vfma(x, weight, sum[odd][i]);
             }
         }
@@ -186,7 +186,7 @@ VINLINE void weigh_columns(int wide, struct head v, const float *p, int64_t firs
         vstore_f32(o + i * VLANES, VLANES, vload_f32(o + i * VLANES, VLANES) + (sum[0][i] + sum[1][i]));
 }
 
-/* o += the weighted values of one head. */
+/* Adds the weighted values of one head to o. */
 static void weigh_values(const struct job *job, struct row_forward *f, int64_t lane, int64_t row, int64_t keys)
 {
     const struct sizes *n = &job->n;
@@ -219,7 +219,7 @@ static void finish_row(const struct job *job, const struct row_forward *f, int64
     }
 }
 
-/* A row of a sequence, for the heads h .. h + heads - 1. */
+/* Computes a row of a sequence for the heads h to h + heads - 1. */
 static void row_unit(const struct job *job, struct row_forward *f, int64_t row)
 {
     const struct sizes *n = &job->n;

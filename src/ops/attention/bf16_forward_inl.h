@@ -2,9 +2,9 @@
  *
  * bf16_forward_inl.h - the forward pass on tiles (see bf16_inl.h for the layout).
  *
- * First packs the keys and values of every visible tile, once for all rows and heads that read them. After that a unit
- * of work is a span of rows and a query head. Single rows are computed in a different way (bf16_decode_inl.h), with the
- * same bits.
+ * First, the keys and values of every visible tile are packed, once for all rows and heads that read them. After that,
+ * a unit of work is a span of rows and a query head. Single rows are computed in a different way (bf16_decode_inl.h),
+ * with bit-identical results.
  */
 #ifndef WEFT_ATTENTION_BF16_FWD_H
 #define WEFT_ATTENTION_BF16_FWD_H
@@ -12,17 +12,18 @@
 #include "ops/attention/bf16_decode_inl.h"
 #include "ops/attention/bf16_reciprocal_inl.h"
 
-/* Keys and values of all tiles of all sequences of a call: [slots][kv_heads][tiles] of K [64][kd] and V^t [vd][64]. */
+/* The packed keys and values of all sequences of a call, [slots][kv_heads][tiles]: each tile holds K [64][kd] and V^t
+ * [vd][64]. */
 struct packed {
     int64_t *seen; /* [slots]: number of positions of the sequence that are visible to some row */
     uint16_t *kv;
-    uint64_t *poison; /* bit c: row c of V has non-finite values and was packed as zeros */
+    uint64_t *poison; /* per tile: bit c is set if row c of V has non-finite values and was packed as zeros */
 };
 
 struct tiles_forward {
     const struct weft_dnn_tiles *tiles;
-    uint16_t *rows, *qt, *p; /* staged rows, right operands [kd, 32] and [64, 32] */
-    float *s, *o;            /* [64][32], [vd][32] */
+    uint16_t *rows, *qt, *p; /* staged rows; right operands [kd, 32] and [64, 32] */
+    float *s, *o;            /* scores [64][32], outputs [vd][32] */
     float *top, *weight;     /* [32]: running maximum of logits and sum of powers */
     struct reciprocal_forward ra;
 };
@@ -61,7 +62,7 @@ static enum weft_status tiles_plan(const struct weft_call *max, struct weft_book
     (void)lay_packed(max, &scratch);
     struct space row = {0};
     (void)lay_tiles_forward(&n, &local);
-    (void)lay_row_forward(&n, &row); /* uses the same memory */
+    (void)lay_row_forward(&n, &row); /* single rows use the same memory */
     if (row.status != WEFT_OK || row.used > local.used)
         local = row;
     return book(booking, &scratch, &local);
@@ -70,7 +71,7 @@ static enum weft_status tiles_plan(const struct weft_call *max, struct weft_book
 struct tiles_job {
     struct job job;
     struct packed packed;
-    int64_t row_heads; /* heads per unit of a single row */
+    int64_t row_heads; /* number of heads in a unit of work for a single row */
 };
 
 /* Returns whether all values are finite. */
@@ -82,7 +83,7 @@ static bool all_finite(const uint16_t *x, int64_t count)
     return !bad;
 }
 
-/* Zeroes rows with non-finite values; returns a mask of them. */
+/* Zeroes the rows that have non-finite values; returns a mask of these rows. */
 static uint64_t zero_nonfinite_rows(uint16_t *rows, int64_t width)
 {
     uint64_t poison = 0;
@@ -96,13 +97,13 @@ static uint64_t zero_nonfinite_rows(uint16_t *rows, int64_t width)
     return poison;
 }
 
-/* Index of a key tile in the packed array. */
+/* Returns the index of a key tile in the packed array. */
 static int64_t packed_at(const struct weft_call *call, const struct sizes *n, int64_t seq, int64_t kv, int64_t tile)
 {
     return (seq * n->kv_heads + kv) * call->in[TILES]->dim[1] + tile;
 }
 
-/* A unit is one key tile of one sequence, all heads. */
+/* Packs one unit of work: all heads of one key tile of one sequence. */
 static void pack_unit(void *context, int64_t unit, int thread)
 {
     const struct tiles_job *t = context;
@@ -130,12 +131,14 @@ static void rescale_sums(const struct tiles_forward *f, const vf shrink[GROUPS],
         for (int g = 0; g < GROUPS; g++) {
             float *o = f->o + d * SPAN + g * VLANES;
             vf x = vload_f32(o, VLANES) * shrink[g];
-            vi small = (vabs(x) < vset(WEFT_DNN_TILES_SMALLEST)) & (shrink[g] != vset(1)); /* per column */
+            vi small =
+                (vabs(x) < vset(WEFT_DNN_TILES_SMALLEST)) & (shrink[g] != vset(1)); /* where the maximum changed */
             vstore_f32(o, VLANES, vpick(small, vset(0), x));
         }
 }
 
-/* Updates the running maxima with the logits: s times factor >= 0, plus the keys' biases if any. */
+/* Updates the running maxima with the logits, which are s times factor, where factor >= 0, plus the keys' biases if
+ * any. */
 VINLINE void update_max(const struct tiles_forward *f, float factor, const float *bias, int64_t vd, vf base[GROUPS],
                         vf shrink[GROUPS])
 {
@@ -150,7 +153,7 @@ VINLINE void update_max(const struct tiles_forward *f, float factor, const float
             }
         vf highest = vmax(vmax(high[0], high[1]), vmax(high[2], high[3]));
         vf top = vmax(bias ? highest : highest * vset(factor), old);
-        base[g] = vpick(top == vset(-INFINITY), vset(0), top); /* -inf: all keys so far have a bias of -inf */
+        base[g] = vpick(top == vset(-INFINITY), vset(0), top); /* -inf: all keys have that bias */
         shrink[g] = power(old - base[g]);
         raised |= old != top;
         vstore_f32(f->top + g * VLANES, VLANES, top);
@@ -160,7 +163,8 @@ VINLINE void update_max(const struct tiles_forward *f, float factor, const float
         rescale_sums(f, shrink, vd);
 }
 
-/* Powers of the logits and their sums. Also prefetches the 16 KB at `soon`: V^t of this tile and K of the next. */
+/* Computes the powers of the logits and their sums. Also prefetches the 16 KB at `soon`: V^t of this tile and K of the
+ * next. */
 VINLINE void tiles_softmax(const struct tiles_forward *f, float factor, const float *bias, const struct kept *kept,
                            int64_t vd, const char *soon)
 {
@@ -207,7 +211,7 @@ static void tiles_softmax_kept(const struct tiles_forward *f, const struct kept 
     tiles_softmax(f, 1, NULL, kept, vd, soon);
 }
 
-/* A mask of the queries that see a non-finite row of V. */
+/* Returns a mask of the queries that attend to a non-finite row of V. */
 static uint32_t poisoned(const struct square *t, uint64_t poison)
 {
     int64_t first = poison ? weft_max(0, t->j + __builtin_ctzll(poison) - t->i) : SPAN;
@@ -241,7 +245,8 @@ static void finish_tiles(const struct weft_call *call, const struct sizes *n, co
     unstage(head_of(call->out[O], span.row, h, n->heads), f->o, SPAN, inverse, span.rows);
 }
 
-/* A unit is one head of a span of rows. Spans of the same head are consecutive, so that its keys stay in the cache. */
+/* Computes one unit of work: one head of a span of rows. Spans of the same head are consecutive, so that its keys stay
+ * in the cache. */
 static void tiles_unit(void *context, int64_t unit, int thread)
 {
     const struct tiles_job *all = context;
@@ -297,14 +302,14 @@ static void single_unit(void *context, int64_t unit, int thread)
     row_unit(&all->job, &f, all->job.spans[unit / units].row);
 }
 
-/* As many heads as there are lanes, or fewer if threads would be idle. */
+/* Returns the number of heads per unit of work: one per lane, or fewer if threads would otherwise be idle. */
 static int64_t heads_of_unit(const struct job *job)
 {
     int64_t wanted = weft_div_up(weft_threads(), job->span_count);
     return weft_min(VLANES, weft_div_up(job->n.heads, wanted));
 }
 
-/* Moves the spans of single rows to the end of the list; returns their number. */
+/* Moves the spans that are single rows to the end of the list; returns their number. */
 static int64_t part_singles(struct job *job)
 {
     int64_t n = job->span_count;

@@ -2,25 +2,25 @@
  *
  * bf16_inl.h - attention.c for bf16 on tiles (struct weft_dnn_tiles), forward and backward.
  *
- * Scores are stored transposed, [64 keys][n queries]: then all statistics of a row (its maximum, sum, log-sum-exp,
- * delta) are lanes, no sum runs across lanes, and every product can use the previous one's result without reordering.
- * With kd and vd the widths rounded up to 32:
+ * Scores are stored transposed, [64 keys][n queries]. So all statistics of a row (its maximum, sum, log-sum-exp, delta)
+ * are lanes, no sum runs across lanes, and every product can use the previous product's result without reordering. With
+ * kd and vd, the widths of keys and values rounded up to multiples of 32:
  *     S^t  = K Q^t           left K [64][kd]       right Q^t [kd, n]
  *     O^t += V^t P^t         left V^t [vd][64]     right P^t [64, n]
  *     dP^t = V dO^t          left V [64][vd]       right dO^t [vd, n]
  *     dV  += P^t dO          left P^t [64][n]      right dO [n, vd]
  *     dK  += dS^t Q          left dS^t [64][n]     right Q [n, kd]
  *     dQ^t += K^t dS^t       left K^t [kd][64]     right dS^t [64, n]
- * In forward n is 32, so that the working set of a step fits in the L1 cache. In backward n is 64, for deeper products.
- * P and dS are rounded to bf16 for the products; sums and statistics are f32.
+ * In the forward pass, n is 32, so that the working set of a step fits in the L1 cache. In the backward pass, n is 64,
+ * which makes the products deeper. P and dS are rounded to bf16 for the products; sums and statistics are f32.
  *
- * Exponentials are powers of two: logits are computed in units of ln 2, so that scaling, the key's bias and subtracting
- * the maximum are one multiply-add. Tiles on the diagonal take an extra pass for the mask, as do all tiles with
- * pos_bias, dropout or the reciprocal term. Which passes a row's tile takes depends on its position and the inputs
- * given, never on neighbouring rows.
+ * Exponentials are computed as powers of two from logits in units of ln 2, so that scaling, adding the key's bias and
+ * subtracting the maximum are one multiply-add. Tiles on the diagonal take an extra pass for the mask, as do all tiles
+ * with pos_bias, dropout or the reciprocal term. The passes that a row's tile takes depend on the row's position and
+ * the inputs given, never on neighbouring rows.
  *
  * A masked key has P = 0, but 0 times a non-finite value is NaN. So rows of V with non-finite values are packed as
- * zeros, and the outputs of the queries that see them are set to NaN.
+ * zeros, and the outputs of the queries that attend to these rows are set to NaN.
  */
 #ifndef WEFT_ATTENTION_BF16_H
 #define WEFT_ATTENTION_BF16_H
@@ -34,7 +34,7 @@ enum { EDGE = WEFT_KEY_TILE, SPAN = 32, GROUPS = SPAN / VLANES };
 
 /* ---- operands */
 
-/* Prefetches rows: one head's part of a row is too short for the hardware prefetcher. */
+/* Prefetches rows, because one head's part of a row is too short for the hardware prefetcher. */
 static void prefetch(struct head h, int64_t rows)
 {
     int64_t size = h.dtype == WEFT_BF16 ? 2 : 4;
@@ -43,7 +43,7 @@ static void prefetch(struct head h, int64_t rows)
             __builtin_prefetch(row + byte);
 }
 
-/* `to` = the transpose of from [pad_tiles(width)][stride], times a factor per column. */
+/* Stores the transpose of from [pad_tiles(width)][stride], times a factor per column, to `to`. */
 static void unstage(struct head to, const float *from, int64_t stride, const float *factor, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r += VLANES)
@@ -59,22 +59,22 @@ static void unstage(struct head to, const float *from, int64_t stride, const flo
 
 /* ---- logits */
 
-/* Queries starting at position i and the 64 keys starting at position j, for one head. */
+/* The queries starting at position i and the 64 keys starting at position j, for one head. */
 struct square {
     int64_t i, j, h;
-    bool special; /* with pos_bias or dropout: needs the extra pass, like squares on the diagonal */
+    bool special; /* has pos_bias or dropout, which need the extra pass, as do squares on the diagonal */
     bool key_biased;
     uint64_t mask_key;
-    float factor;                             /* from products to logits in units of ln 2 */
-    float key_bias[EDGE], pos_bias[2 * EDGE]; /* in the same units; pos_bias of key c, query r is at r - c + 63 */
-    /* The reciprocal term: products of the keys' stored queries with the queries' own keys, NULL if the square has no
-     * such term, and the biases of both. */
+    float factor;                             /* converts products to logits in units of ln 2 */
+    float key_bias[EDGE], pos_bias[2 * EDGE]; /* in these units; key c and query r use r - c + 63 */
+    /* The reciprocal term: the products of the keys' stored queries with the queries' own keys (NULL if the square has
+     * no such term), and the biases of both. */
     const float *reciprocal;
     float alpha, q_bias[EDGE], own_bias[EDGE];
     int32_t window;
 };
 
-/* Index of the pos_bias of a diagonal; diagonals above the main one are masked and can use any. */
+/* Returns the index of a diagonal's pos_bias. Diagonals above the main one are masked and can use any index. */
 static int64_t square_offset(const struct job *job, const struct square *t, int64_t diagonal)
 {
     int64_t offset = t->i - t->j + diagonal - (EDGE - 1);
@@ -100,7 +100,7 @@ static void set_key_bias(const struct job *job, struct square *t, int64_t key_ro
         t->key_bias[c] = ((const float *)bias->data)[(key_row + c) * job->n.heads + t->h] * LOG2E;
 }
 
-/* A mask of the queries r .. r+15 that have key c in their window. */
+/* Returns a mask of the queries r to r+15 that have key c in their window. */
 VINLINE vi in_square_window(const struct square *t, int64_t c, int64_t r)
 {
     vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -108,14 +108,14 @@ VINLINE vi in_square_window(const struct square *t, int64_t c, int64_t r)
     return (distance > vseti(0)) & (distance <= vseti(t->window));
 }
 
-/* y plus the reciprocal term of key c and queries r .. r+15, whose product is s. */
+/* Returns y plus the reciprocal term of key c and queries r to r+15, whose product is s. */
 VINLINE vf with_reciprocal(const struct square *t, int64_t c, int64_t r, vf s, vf y)
 {
     vf term = vfma(vset(t->factor), s, vset(t->q_bias[c]) + vload_f32(t->own_bias + r, VLANES));
     return vpick(in_square_window(t, c, r), vfma(vset(t->alpha), term, y), y);
 }
 
-/* x = logits of products s [64][columns]; -inf if masked. */
+/* Computes the logits x of the products s [64][columns]; -inf if masked. */
 static void set_logits(const struct job *job, struct square *t, const float *s, float *x, int64_t columns)
 {
     const struct weft_tensor *bias = job->call->in[POS_BIAS];
@@ -135,13 +135,14 @@ static void set_logits(const struct job *job, struct square *t, const float *s, 
 
 /* ---- dropout */
 
-/* The keys of a square that dropout keeps. */
+/* The elements of a square that dropout keeps. */
 struct kept {
-    float factor;                          /* factor of the kept keys */
-    uint16_t queries[EDGE][EDGE / VLANES]; /* per key, for groups of 16 queries */
+    float factor;                          /* factor that kept elements are multiplied by */
+    uint16_t queries[EDGE][EDGE / VLANES]; /* for each key, one mask per group of 16 queries */
 };
 
-/* Lanes are queries here but keys in mask_bits and on the vector path: the same counters give the same bits. */
+/* Sets the mask of a square. Lanes are queries here but keys in mask_bits and on the vector path; the same counters
+ * give the same mask. */
 static void set_kept(const struct job *job, const struct square *t, int64_t columns, struct kept *kept)
 {
     double dropout = job->attr->dropout;
@@ -161,9 +162,9 @@ VINLINE vf keep(const struct kept *kept, int64_t c, int64_t r, vf x)
     return vpick(vlanes(kept->queries[c][r / VLANES]), x * vset(kept->factor), vset(0));
 }
 
-/* ---- operands from sums */
+/* ---- building operands from sums */
 
-/* Interleaves elements first .. first + 15 of a and b. */
+/* Interleaves elements first to first + 15 of a and b. */
 VINLINE void store_interleaved(uint16_t *to, vw a, vw b, int first)
 {
 #if defined(VMASKS)

@@ -2,8 +2,8 @@
  *
  * bf16_reciprocal_inl.h - the reciprocal term on tiles, forward and backward (see bf16_inl.h for the layout).
  *
- * With the stored queries Q' of a square's 64 keys, the own keys K' of its n queries, wd their width rounded up to 32,
- * and E = scale alpha dS in the window, else 0, rounded to bf16:
+ * Q' are the stored queries of a square's 64 keys, K' the own keys of its n queries, and wd is their width rounded up
+ * to a multiple of 32. E is scale alpha dS inside the window and 0 outside, rounded to bf16:
  *     R^t    = Q' K'^t       left Q' [64][wd]      right K'^t [wd, n]
  *     dQ'   += E^t K'        left E^t [64][n]      right K' [n, wd]
  *     dK'^t += Q'^t E^t      left Q'^t [wd][64]    right E^t [64, n]
@@ -13,14 +13,14 @@
 
 #include "ops/attention/bf16_inl.h"
 
-/* Returns whether the window of any query of the square contains one of its keys. i is where its block of 32 or 64
- * queries begins, not the first computed row, because a row must not depend on those computed with it. */
+/* Returns whether the window of any query of the square contains one of its keys. i is the start of the square's block
+ * of 32 or 64 queries, not its first computed row, because a row must not depend on the rows computed with it. */
 static bool has_reciprocal(const struct job *job, int64_t i, int64_t j)
 {
     return job->n.window && i - (j + EDGE - 1) <= job->n.window;
 }
 
-/* Sets the term of a square with `rows` queries and `keys` keys from its products. */
+/* Sets the reciprocal term of a square with `rows` queries and `keys` keys from its products. */
 static void set_square_reciprocal(const struct job *job, struct square *t, int64_t seq, int64_t rows, int64_t keys,
                                   const float *products)
 {
@@ -38,7 +38,7 @@ static void set_square_reciprocal(const struct job *job, struct square *t, int64
 /* ---- forward */
 
 struct reciprocal_forward {
-    uint16_t *own, *stored; /* right operand [wd, 32], left operand [64][wd] */
+    uint16_t *own, *stored; /* right operand [wd, 32]; left operand [64][wd] */
     float *products;        /* [64][32] */
 };
 
@@ -76,11 +76,11 @@ static void multiply_reciprocal(const struct job *job, const struct weft_dnn_til
     set_square_reciprocal(job, t, seq, rows, keys, ra->products);
 }
 
-/* ---- backward: own keys are rows of k, so wd is kd */
+/* ---- backward; own keys are rows of k, so wd is kd */
 
 struct reciprocal_backward {
     const struct weft_dnn_tiles *tiles;
-    /* for the sequence, in tiles of 64 queries */
+    /* for the whole sequence, in tiles of 64 queries */
     uint16_t *own, *own_t; /* right operands K' and K'^t */
     float *down;           /* dK'^t [kd][64] */
     float *down_bias;      /* [64] */
@@ -114,7 +114,7 @@ static struct reciprocal_backward lay_reciprocal_backward(const struct sizes *n,
     };
 }
 
-/* Packs the own keys of a sequence, for a key head. */
+/* Packs the own keys of a sequence for one key head. */
 static void start_own(const struct job *job, const struct reciprocal_backward *ra, struct span span, int64_t kv)
 {
     const struct weft_call *call = job->call;
@@ -128,7 +128,7 @@ static void start_own(const struct job *job, const struct reciprocal_backward *r
     }
 }
 
-/* Loads the stored queries of a tile of keys, for a head. */
+/* Loads the stored queries of a tile of keys for one head. */
 static void start_stored_tile(const struct job *job, const struct reciprocal_backward *ra, const struct square *t,
                               int64_t seq, int64_t keys)
 {
@@ -153,7 +153,8 @@ static void recompute_reciprocal(const struct job *job, const struct reciprocal_
                           weft_min(EDGE, span.rows - t->j), ra->products);
 }
 
-/* E and its sums from dS^t [64][64] of a square, the x-th of its batch. Returns the sum of alpha dS R. */
+/* Computes E and adds to its sums from dS^t [64][64] of a square, the x-th of its batch. Returns the sum of alpha dS
+ * R. */
 static float reciprocal_square(const struct reciprocal_backward *ra, const struct square *t, const float *ds,
                                float scale, int64_t x)
 {
@@ -182,7 +183,7 @@ static float reciprocal_square(const struct reciprocal_backward *ra, const struc
     return vsum(dscale);
 }
 
-/* The matmuls of a batch of squares of key tile j, the first of which is at row `first`. */
+/* Computes the matmuls of a batch of squares of key tile j, the first of which is at row `first`. */
 static void reciprocal_products(const struct job *job, const struct reciprocal_backward *ra, int64_t j, int64_t first,
                                 int64_t count)
 {
@@ -193,8 +194,8 @@ static void reciprocal_products(const struct job *job, const struct reciprocal_b
     }
 }
 
-/* After all queries of a head: stores the gradients of the tile's stored queries and adds the gradients of its keys'
- * biases as own keys. Queries that see the tile are not before it, so these are complete. */
+/* Called after all queries of a head: stores the gradients of the tile's stored queries, and adds the gradients that
+ * the biases of its keys get as own keys. No query before the tile attends to it, so these gradients are complete. */
 static void finish_stored_tile(const struct job *job, const struct reciprocal_backward *ra, const struct square *t,
                                int64_t row, int64_t keys, float *key_bias)
 {
@@ -211,7 +212,8 @@ static void finish_stored_tile(const struct job *job, const struct reciprocal_ba
     }
 }
 
-/* dk [64][kd] of the tile at j += its gradient as own keys; complete after the last head. */
+/* Adds the gradient that the keys of the tile at j get as own keys, which is complete after the last head, to dk
+ * [64][kd]. */
 static void add_own_gradient(const struct job *job, const struct reciprocal_backward *ra, int64_t j, float *dk)
 {
     int64_t kd = pad_tiles(job->n.k);

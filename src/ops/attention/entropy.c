@@ -4,11 +4,11 @@
  *
  *     y[i,h] = - sum_j P log P,  P = exp(logit[h,i,j] - lse[i,h])                j <= i
  *
- * in nats, for the logits of one attention node (same formula and inputs as attention.c), before dropout; lse f32 [M,
- * H] is that node's second output. Since log P = logit - lse, every term is at least 0: nothing cancels.
+ * in nats, for the logits of one attention node before dropout (with the formula and inputs of attention.c); lse f32
+ * [M, H] is that node's second output. Since log P = logit - lse, no term is negative, so nothing cancels.
  *
- * P is recomputed tile by tile and never stored. Key tiles are visited in order, so a row's bits depend only on its own
- * query and its visible keys. As a diagnostic, it has no derivative.
+ * P is recomputed tile by tile and never stored. Key tiles are visited in order, so a row's result depends only on its
+ * own query and its visible keys. As a diagnostic, it has no derivative.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/logits_tile_inl.h"
@@ -50,8 +50,8 @@ static void ref(const struct weft_call *call)
 /* ---- a unit of work is a span of rows and a key head, as in attention */
 
 struct forward {
-    float *q;     /* [group][ROW_TILE] rows: queries */
-    float *k, *s; /* key tile, transposed; tile of scores */
+    float *q;     /* queries, [group][ROW_TILE] rows */
+    float *k, *s; /* the key tile, transposed; the tile of scores */
     struct reciprocal ra;
 };
 
@@ -129,7 +129,7 @@ static double flops(const struct weft_call *call)
     return 2.0 * (double)n.heads * (visible_pairs(call) * (double)n.k + window_pairs(call) * (double)n.own);
 }
 
-/* n, x: see logits_cases_inl.h. lse is computed by attention, with v = k. */
+/* n, x: see logits_cases_inl.h. The graph computes lse with an attention node that has v = k. */
 static const struct weft_case cases[] = {
     {"one row", {1, 1, 0, 1, 1, 16}, {0}},
     {"tile-1", {1, 63, 0, 2, 2, 16}, {0}},

@@ -2,7 +2,7 @@
  *
  * forward_inl.h - the forward pass of attention.c (see its opening comment for the formulas).
  *
- * A unit of work is a span of rows and a key head: its queries stay in local memory while the loop visits their visible
+ * A unit of work is a span of rows and a key head. Its queries stay in local memory while the loop visits their visible
  * keys, tile by tile.
  */
 #ifndef WEFT_ATTENTION_FWD_H
@@ -11,9 +11,9 @@
 #include "ops/attention/tile_inl.h"
 
 struct forward {
-    float *q, *sum;      /* [group][ROW_TILE] rows: queries, and running sums of weighted values */
+    float *q, *sum;      /* queries, and running sums of weighted values, [group][ROW_TILE] rows each */
     float *top, *weight; /* [group][ROW_TILE]: running maximum of logits and sum of exponentials */
-    float *k, *v, *s;    /* key tile, transposed; value tile; tile of scores */
+    float *k, *v, *s;    /* the key tile, transposed; the value tile; the tile of scores */
     struct reciprocal ra;
 };
 
@@ -40,8 +40,8 @@ static enum weft_status vector_plan(const struct weft_call *max, struct weft_boo
     return book(booking, &scratch, &local);
 }
 
-/* Replaces row r's products by weights exp(logit - top), after rescaling the sums so far to the new maximum. `at` is
- * the row's index in the unit. */
+/* Rescales the sums of row r so far to the new maximum, then replaces the row's products by weights exp(logit - top).
+ * `at` is the row's index in the unit. */
 static void online_softmax(const struct job *job, const struct forward *f, const struct tile *t, int64_t r, int64_t at)
 {
     float *s = f->s + r * WEFT_KEY_TILE, *sum = f->sum + at * job->n.v_padded;
@@ -58,7 +58,7 @@ static void online_softmax(const struct job *job, const struct forward *f, const
         for (int64_t d = 0; d < job->n.v_padded; d += VLANES)
             vstore_f32(sum + d, VLANES, vload_f32(sum + d, VLANES) * vset(factor));
     }
-    vf base = vset(f->top[at] == -INFINITY ? 0 : f->top[at]); /* -inf: all keys so far have a bias of -inf */
+    vf base = vset(f->top[at] == -INFINITY ? 0 : f->top[at]); /* -inf: all keys have that bias */
     keep_factors(job, t, r, keep);
     for (int c = 0; c < KEY_VECS; c++) {
         vf p = vexp(x[c] - base);
@@ -68,7 +68,7 @@ static void online_softmax(const struct job *job, const struct forward *f, const
     f->weight[at] += vsum(total);
 }
 
-/* sum += weights times values. On the diagonal tile, each row stops at its own key. */
+/* Adds weights times values to the sums. On the diagonal tile, each row stops at its own key. */
 static void add_values(const struct tile *t, const float *s, const float *v, int64_t padded, float *sum)
 {
     if (t->i >= t->j + WEFT_KEY_TILE - 1) {

@@ -8,13 +8,15 @@
 
 #include "ops/attention/logits_reference_inl.h"
 
-/* n: sequences, positions of the first, decrease with each further one, heads, key heads, widths of k and of v or u,
- * options, offsets of pos_bias, number of last positions that are queries (0: all; otherwise the key store is separate,
- * with pages in a different order), window of the reciprocal term, and one entry specific to the op. */
+/* n: number of sequences, positions of the first, decrease with each further sequence, heads, key heads, width of k,
+ * width of v or u, options, offsets of pos_bias, number of last positions that are queries (0: all; otherwise the key
+ * store is separate, with pages in a different order), window of the reciprocal term, and one entry specific to the
+ * op. */
 enum { SEQUENCES, LONGEST, SHORTER, HEADS, KV_HEADS, WIDTH_K, WIDTH_V, OPTIONS, OFFSETS, LAST, WINDOW, CHOICE };
 enum { DROPOUT, ALPHA }; /* indices into x */
 
-/* Q_TILES: queries in a ring of pages; K_OWN, K_OWNS: own keys of a different width, per key head or per query head. */
+/* With Q_TILES, the queries are in a ring of pages; with K_OWN or K_OWNS, own keys have a different width, per key head
+ * or per query head. */
 enum {
     WITH_SCALE = 1,
     WITH_KEY_BIAS = 2,
@@ -39,13 +41,14 @@ static int64_t case_queries(const struct weft_case *c, int64_t seq)
 
 static int64_t case_tiles(const struct weft_case *c) { return weft_div_up(c->n[LONGEST], WEFT_KEY_TILE); }
 
-/* Pages of a sequence's ring: enough for the window and the queries at any alignment. */
+/* Returns the number of pages in a sequence's ring: enough for the window and the queries at any alignment. */
 static int64_t case_ring(const struct weft_case *c)
 {
     return weft_div_up(c->n[WINDOW] + c->n[LAST], WEFT_KEY_TILE) + 1;
 }
 
-/* Rows of the call, and of the key store. A symbol (`counted`) unless results of a row depend on the number of rows. */
+/* case_rows returns the number of rows of the call, and case_keys of the key store. With `counted`, the number is a
+ * symbol; it must be fixed if a row's results depend on it. */
 static struct weft_dim case_rows(struct weft_graph *g, const struct weft_case *c, bool counted)
 {
     int64_t rows = 0;
@@ -82,7 +85,7 @@ static void case_reciprocal(struct weft_graph *g, const struct weft_case *c, str
                                     WEFT_SHAPE(M, weft_fixed(n[n[OPTIONS] & WITH_K_OWNS ? HEADS : KV_HEADS] * width)));
 }
 
-/* The inputs of the logits, with gradients in training cases. */
+/* Returns the inputs of the logits, with gradients in training cases. */
 static struct weft_attention case_logits(struct weft_graph *g, const struct weft_case *c, struct weft_dim M)
 {
     const int64_t *n = c->n;
@@ -110,7 +113,8 @@ static struct weft_attention case_logits(struct weft_graph *g, const struct weft
     return a;
 }
 
-/* Pages of the sequences are interleaved, in descending order. In a ring, later tiles reuse pages of earlier ones. */
+/* Assigns pages to tiles. The pages of the sequences are interleaved in descending order. In a ring, later tiles reuse
+ * the pages of earlier ones. */
 static void fill_tiles(const struct weft_case *c, int64_t ring, int32_t *tiles)
 {
     int64_t S = c->n[SEQUENCES], row = 0;
@@ -123,7 +127,7 @@ static void fill_tiles(const struct weft_case *c, int64_t ring, int32_t *tiles)
         }
 }
 
-/* Fills the inputs of the logits that need values other than normal random numbers; returns whether it did. */
+/* Fills an input of the logits if it needs values other than normally distributed ones; returns whether it did. */
 static bool fill_logits(const struct weft_case *c, const char *input, struct weft_tensor *t)
 {
     if (!strcmp(input, "scale")) {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT
  *
  * logits_reference_inl.h - attention's logits, for the ops that compute them (attention.c, route.c, entropy.c,
- * reciprocity.c): inputs, sizes, addresses, checks, counts, and the reference of the logits and their gradients in
- * double and plain loops.
+ * reciprocity.c): inputs, sizes, addresses, checks, counts, and the reference of the logits and their gradients, in
+ * plain loops and double precision.
  *
  *     logit[h,i,j] = scale[h] <q[i,h], k[j,kv]> + key_bias[j,h] + pos_bias[h, min(i-j, offsets-1)]           j <= i
  *                    + alpha (scale[h] <q_store[j,h], own[i,h]> + q_bias[j,h] + key_bias[i,h])      0 < i-j <= window
  *
- * The second line is the reciprocal term. own[i,h] is the key of position i: the row of k, or of k_own if k does not
- * hold keys. It is as wide as q_store's heads; without k_own, as wide as k's.
+ * The second line is the reciprocal term. own[i,h] is the key of position i: its row in k or, if k does not hold keys,
+ * in k_own. It is as wide as a head of q_store; without k_own, that is the width of k's heads.
  */
 #ifndef WEFT_LOGITS_SPEC_H
 #define WEFT_LOGITS_SPEC_H
 
 #include "ops/attention/tiles_inl.h"
 
-/* The first inputs of an op that computes logits. */
+/* Indices of the first inputs of an op that computes logits. */
 enum { Q, K, K_OWN, SCALE, KEY_BIAS, POS_BIAS, SEQ, POS, TILES, Q_STORE, Q_BIAS, Q_TILES, LOGIT_INPUTS };
 
-/* The first member of its attributes, struct attr. */
+/* The first member of struct attr, the attributes of such an op. */
 struct geometry {
     int64_t heads, kv_heads;
     double ra_alpha;
@@ -30,7 +30,7 @@ static struct geometry geometry_of(const struct weft_attention *a)
     return (struct geometry){a->heads, a->kv_heads, a->ra_alpha, a->q_store ? a->ra_window : 0};
 }
 
-/* Sets only the inputs of the logits; the op adds its own. */
+/* Sets only the inputs of the logits; the op adds its other inputs. */
 static void set_logit_inputs(const struct weft_attention *a, struct weft_value **in)
 {
     in[Q] = a->q, in[K] = a->k, in[K_OWN] = a->k_own;
@@ -41,19 +41,19 @@ static void set_logit_inputs(const struct weft_attention *a, struct weft_value *
 
 struct sizes {
     int64_t rows, heads, kv_heads, group; /* group: query heads per key head */
-    int64_t k, k_padded;                  /* width of one head's key; rounded up to whole vectors */
-    int64_t offsets;                      /* width of pos_bias; 0: none */
-    int64_t window;                       /* window of the reciprocal term; 0: none */
+    int64_t k, k_padded;                  /* width of one head's key, and the same rounded up to whole vectors */
+    int64_t offsets;                      /* width of pos_bias; 0: no pos_bias */
+    int64_t window;                       /* window of the reciprocal term; 0: no such term */
     int64_t own, own_padded;              /* reciprocal term: width of one head of own keys and stored queries */
     int64_t own_heads, own_group;         /* reciprocal term: heads of own keys, query heads per own key */
-    int64_t slots, longest;               /* sequences, and the maximum number of positions of one */
+    int64_t slots, longest;               /* number of sequences, and the maximum number of positions in one */
     int64_t v, v_padded;                  /* attention: width of one head's value */
     int64_t u, u_padded;                  /* route: width of u */
-    int64_t k_tiles, own_tiles;           /* route in bf16: k and own rounded up to whole steps of tiles; else 0 */
-    int64_t topk;                         /* route: 0 in the other modes */
+    int64_t k_tiles, own_tiles;           /* route in bf16: k and own, rounded up to whole steps of tiles; else 0 */
+    int64_t topk;                         /* route: k of topk; 0 in the other modes */
 };
 
-/* Sets all but the op-specific sizes. */
+/* Returns the sizes, without those that are specific to an op. */
 static struct sizes logit_sizes(const struct weft_call *call)
 {
     const struct geometry *a = call->attr;
@@ -86,7 +86,7 @@ static int64_t tile_row(const struct weft_call *call, int tiles, int64_t seq, in
     return ints(call, tiles)[seq * call->in[tiles]->dim[1] + j / WEFT_KEY_TILE] + j % WEFT_KEY_TILE;
 }
 
-/* The row of position j of a sequence in the key store, and in the stored queries. */
+/* Return the row of a sequence's position j in the key store, and in the stored queries. */
 static int64_t key_row(const struct weft_call *call, int64_t seq, int64_t j) { return tile_row(call, TILES, seq, j); }
 
 static int64_t query_row(const struct weft_call *call, int64_t seq, int64_t j)
@@ -114,7 +114,7 @@ static enum weft_status check_k_own(const struct weft_node *node)
     if (!in[SCALE])
         return weft_node_fail(node, "k_own needs a scale: there is no default, because k has a different width");
     if (wide % a->heads || (own != wide && own != wide / a->heads * a->kv_heads))
-        return weft_node_fail(node, "k_own is %lld wide, which does not fit q_store of %lld heads and width %lld",
+        return weft_node_fail(node, "k_own is %lld wide, which does not match q_store with %lld heads and width %lld",
                               (long long)own, (long long)a->heads, (long long)wide);
     return expect(node, K_OWN, weft_graph_compute(node->graph),
                   WEFT_SHAPE(weft_shape_rows(&in[Q]->shape), weft_fixed(own)),
@@ -187,7 +187,8 @@ static enum weft_status check_logits(const struct weft_node *node)
     return check_optional(node);
 }
 
-/* q_tiles and k_own are for decoding and have no gradient. The other gradients would be wrong without it. */
+/* Rejects q_tiles and k_own in the backward pass. They are for decoding and have no gradient, and the other gradients
+ * would be wrong without theirs. */
 SHARED enum weft_status refuse_decoding(const struct weft_call *call)
 {
     if (call->in[Q_TILES] || call->in[K_OWN])
@@ -196,8 +197,8 @@ SHARED enum weft_status refuse_decoding(const struct weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- number of pairs of a query and a visible key. Before positions are known, assumes whole sequences of equal
- * length. */
+/* ---- the number of pairs of a query and a visible key; before positions are known, for whole sequences of equal
+ * length */
 
 SHARED double visible_pairs(const struct weft_call *call)
 {
@@ -209,7 +210,7 @@ SHARED double visible_pairs(const struct weft_call *call)
     return keys;
 }
 
-/* The number of these pairs in the reciprocal term's window. */
+/* Returns the number of these pairs that are in the reciprocal term's window. */
 static double window_pairs(const struct weft_call *call)
 {
     struct sizes n = logit_sizes(call);
@@ -225,10 +226,10 @@ static double window_pairs(const struct weft_call *call)
 
 struct query {
     const struct weft_call *call;
-    const struct attr *attr; /* the op's */
+    const struct attr *attr; /* the attributes of the op */
     struct sizes n;
     int64_t row, h, seq, i;
-    bool rounds; /* round the factors that vectors are multiplied by to bf16 */
+    bool rounds; /* round to bf16 the factors that multiply vectors */
 };
 
 static double ref_operand(const struct query *q, double x)
@@ -249,7 +250,8 @@ static const double *ref_q(const struct query *q)
     return (const double *)q->call->in[Q]->data + (q->row * q->n.heads + q->h) * q->n.k;
 }
 
-/* Offset of key j in k (width k), in attention's v (width v), and in their gradients. */
+/* Returns the offset of key j in k (`width` is that of k), in attention's v (`width` is that of v), or in their
+ * gradients. */
 static int64_t ref_key(const struct query *q, int64_t j, int64_t width)
 {
     return (key_row(q->call, q->seq, j) * q->n.kv_heads + q->h / q->n.group) * width;
@@ -276,7 +278,7 @@ static int64_t ref_offset(const struct query *q, int64_t j)
     return q->h * q->n.offsets + weft_min(q->i - j, q->n.offsets - 1);
 }
 
-/* Offset of stored query j. */
+/* Returns the offset of stored query j. */
 static int64_t ref_stored(const struct query *q, int64_t j, int64_t width)
 {
     return (query_row(q->call, q->seq, j) * q->n.heads + q->h) * width;
@@ -316,14 +318,14 @@ SHARED double ref_logit(const struct query *q, int64_t j)
     return ref_in_window(q, j) ? x + ref_reciprocal(q, j) : x;
 }
 
-/* t[at ..] += factor x, if the gradient is needed. */
+/* Adds factor times x to t, starting at element `at`, if the gradient is needed. */
 static void ref_add(const struct weft_tensor *t, int64_t at, double factor, const double *x, int64_t n)
 {
     for (int64_t d = 0; t && d < n; d++)
         ((double *)t->data)[at + d] += factor * x[d];
 }
 
-/* The reciprocal term's contribution to the gradients, from ds of one logit in its window. */
+/* Adds the contribution of the reciprocal term to the gradients, from the gradient ds of one logit in its window. */
 static void bwd_ref_reciprocal(const struct query *q, int64_t j, double ds)
 {
     const struct weft_call *call = q->call;
@@ -336,7 +338,7 @@ static void bwd_ref_reciprocal(const struct query *q, int64_t j, double ds)
     ref_add(call->gin[KEY_BIAS], ref_key_bias(q, q->i), d, &one, 1);
 }
 
-/* Adds to the gradients of a logit's inputs, from its own gradient ds. */
+/* Adds to the gradients of a logit's inputs, given the logit's gradient ds. */
 SHARED void bwd_ref_logit(const struct query *q, int64_t j, double ds)
 {
     const struct weft_call *call = q->call;
@@ -350,7 +352,7 @@ SHARED void bwd_ref_logit(const struct query *q, int64_t j, double ds)
         bwd_ref_reciprocal(q, j, ds);
 }
 
-/* Zeroes gradients that are overwritten, not added to. */
+/* Zeroes a gradient that the backward pass overwrites instead of adding to it. */
 static void ref_clear(struct weft_tensor *t)
 {
     if (t)

@@ -16,13 +16,13 @@ struct job {
     struct sizes n;
     struct span *spans;
     int64_t span_count;
-    /* Backward: gradients that all rows share are summed in parts, [parts][heads] and [parts][heads][offsets]. */
+    /* For backward: gradients that all rows share are summed in parts, [parts][heads] and [parts][heads][offsets]. */
     double *scale_parts;
     float *pos_parts;
     int64_t part_count;
 };
 
-/* Adds the parts of one head, in order. */
+/* Adds the parts of one head to the gradients, in order. */
 SHARED void sum_parts(void *context, int64_t h, int thread)
 {
     (void)thread;
@@ -45,7 +45,8 @@ SHARED void sum_parts(void *context, int64_t h, int thread)
 /* ---- a tile of logits */
 
 /* Query rows that share a pass over the keys: consecutive rows of one sequence at consecutive positions. They are split
- * at multiples of WEFT_KEY_TILE, so they end in the same key tile; in training they are the rows of one key tile. */
+ * at multiples of WEFT_KEY_TILE, so they all end in the same key tile; in training, they are the rows of one key
+ * tile. */
 enum { ROW_TILE = WEFT_KEY_TILE, KEY_VECS = WEFT_KEY_TILE / VLANES, TILE = ROW_TILE * WEFT_KEY_TILE };
 
 /* `rows` queries starting at position i (row `row` of the call), and the `keys` keys of the tile that starts at
@@ -54,10 +55,10 @@ struct tile {
     int64_t seq, row, i, rows, j, keys, key_row, h;
     float scale;
     float key_bias[WEFT_KEY_TILE];
-    float pos_bias[ROW_TILE + WEFT_KEY_TILE]; /* by diagonal: row r, key c use [rows - 1 - r + c] */
+    float pos_bias[ROW_TILE + WEFT_KEY_TILE]; /* indexed by diagonal: row r and key c use [rows - 1 - r + c] */
     uint64_t mask_key;                        /* key of the masks of attention's dropout */
-    /* The reciprocal term, if the tile overlaps its window: products of the rows' own keys with the queries of the
-     * tile's positions (else NULL), and the biases of both. */
+    /* The reciprocal term: the products of the rows' own keys with the queries of the tile's positions (NULL if the
+     * tile does not overlap the window), and the biases of both. */
     const float *reciprocal;
     float ra_alpha, q_bias[WEFT_KEY_TILE], own_bias[ROW_TILE];
     int64_t window;
@@ -71,7 +72,7 @@ static void set_rows(const struct job *job, struct tile *t, struct span span)
     t->rows = span.rows;
 }
 
-/* Sets the tile at j, with the keys that are visible to the rows. */
+/* Sets the key tile at position j, with the keys that are visible to the rows. */
 static void set_keys(const struct job *job, struct tile *t, int64_t j)
 {
     t->j = j;
@@ -94,7 +95,7 @@ static void set_head(const struct job *job, struct tile *t, int64_t h)
         t->key_bias[c] = ((const float *)bias->data)[(t->key_row + c) * job->n.heads + h];
 }
 
-/* Index of the pos_bias of a diagonal; diagonals above the main one are masked and can use any. */
+/* Returns the index of a diagonal's pos_bias. Diagonals above the main one are masked and can use any index. */
 static int64_t diagonal_offset(const struct job *job, const struct tile *t, int64_t diagonal)
 {
     int64_t offset = t->i - t->j + t->rows - 1 - diagonal;
@@ -108,7 +109,8 @@ SHARED void set_pos_bias(const struct job *job, struct tile *t)
         t->pos_bias[d] = ((const float *)bias->data)[diagonal_offset(job, t, d)];
 }
 
-/* s[rows][64] = products of the tile's rows (queries or output gradients) with transposed keys (or values, or u). */
+/* Computes the products s [rows][64] of the tile's rows (queries or output gradients) with transposed keys (or values,
+ * or u). */
 static void scores(const struct tile *t, const float *rows, int64_t width, int64_t padded, const float *transposed,
                    float *s)
 {
@@ -119,8 +121,8 @@ static void scores(const struct tile *t, const float *rows, int64_t width, int64
 
 /* ---- the reciprocal term */
 
-/* For head h: the own keys of rows of a sequence, the first of which is row `row` of the call and at position i, and
- * the stored queries starting at position j. */
+/* Return, for head h of a sequence, the own keys of the rows that start at row `row` of the call, which is at position
+ * i; and the stored queries that start at position j. */
 static struct head own_head(const struct job *job, int64_t seq, int64_t row, int64_t i, int64_t h)
 {
     const struct weft_tensor *own = job->call->in[K_OWN], *k = job->call->in[K];
@@ -154,12 +156,13 @@ static void set_reciprocal(const struct job *job, struct tile *t, const float *p
         t->own_bias[r] = key_bias ? ((const float *)key_bias->data)[(own_row + r) * heads + t->h] : 0;
 }
 
-/* Memory of the term for loops that keep the rows and visit tiles. Operands are f32 for vectors or bf16 for tiles. */
+/* Memory of the reciprocal term for loops that visit tiles with fixed rows. Operands are f32 on vectors and bf16 on
+ * tiles. */
 struct reciprocal {
-    const struct weft_dnn_tiles *tiles; /* NULL: vectors */
-    void *own;                          /* own keys of the rows: [own heads][ROW_TILE] rows */
+    const struct weft_dnn_tiles *tiles; /* NULL: computed on vectors */
+    void *own;                          /* own keys, [own heads][ROW_TILE] rows */
     void *stored;                       /* the tile's queries of one head, transposed */
-    uint16_t *rows;                     /* tiles: the queries before transposing */
+    uint16_t *rows;                     /* on tiles: the queries before they are transposed */
     float *products;                    /* dot products of own keys and queries */
 };
 
@@ -176,7 +179,7 @@ static struct reciprocal lay_reciprocal(const struct sizes *n, int64_t own_heads
     };
 }
 
-/* The own keys of head first + x, see start_reciprocal. */
+/* Returns the own keys of head first + x (see start_reciprocal). */
 static void *own_keys(const struct job *job, const struct reciprocal *ra, int64_t x)
 {
     int64_t row = x / job->n.own_group * ROW_TILE;
@@ -198,7 +201,8 @@ static void start_reciprocal(const struct job *job, const struct tile *t, const 
     }
 }
 
-/* Computes the term for the tile and its head, first + x; sets t->reciprocal to NULL if it is out of the window. */
+/* Computes the reciprocal term of the tile for its head, first + x; sets t->reciprocal to NULL if the tile is outside
+ * the window. */
 static void load_reciprocal(const struct job *job, struct tile *t, const struct reciprocal *ra, int64_t x)
 {
     const struct sizes *n = &job->n;
@@ -218,7 +222,7 @@ static void load_reciprocal(const struct job *job, struct tile *t, const struct 
     set_reciprocal(job, t, ra->products);
 }
 
-/* A mask of the keys c .. c+15 that are in the window of row r. */
+/* Returns a mask of the keys c to c+15 that are in the window of row r. */
 VINLINE vi in_window(const struct tile *t, int64_t r, int64_t c)
 {
     vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -233,7 +237,7 @@ VINLINE vf add_reciprocal(const struct tile *t, int64_t r, int64_t c, vf x)
     return vpick(in_window(t, r, c), vfma(vset(t->ra_alpha), y, x), x);
 }
 
-/* Logits of row r and keys c .. c+15 from their products; -inf if masked. */
+/* Returns the logits of row r and keys c to c+15, given their products; -inf if masked. */
 VINLINE vf logits(const struct tile *t, int64_t r, int64_t c, vf products)
 {
     vi lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

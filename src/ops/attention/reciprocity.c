@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * reciprocity - whether two tokens attend to each other equally: f32 [H], the Pearson correlation of
+ * reciprocity - how symmetrically two tokens attend to each other: f32 [H], the Pearson correlation of
  *
  *     x = <q[i,h], k[j,kv]>  and  y = <q[j,h], k[i,kv]>                0 < i-j <= window
  *
- * over all such pairs of all sequences. 0 if x or y is constant or there are no pairs.
+ * over all such pairs of all sequences. The result is 0 if x or y is constant or if there are no pairs.
  *
- * q [M, H*D] and k [M, K*D] belong to one attention node; the products are taken before scale, biases and softmax.
- * They are computed tile by tile and never stored; x and y are summed in double, in the order of rows and keys. A
- * diagnostic: it has no derivative.
+ * q [M, H*D] and k [M, K*D] belong to one attention node; the products are taken before scale, biases and softmax. They
+ * are computed tile by tile and never stored; x and y are summed in double, in the order of rows and keys. As a
+ * diagnostic, it has no derivative.
  *
- * It uses attention's tiles (logits_tile_inl.h); y is the product of their reciprocal term.
+ * The op uses attention's tiles (logits_tile_inl.h); y is the product in their reciprocal term.
  */
 #include "ops/attention/logits_cases_inl.h"
 #include "ops/attention/logits_tile_inl.h"
@@ -28,7 +28,7 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, WEFT_F32, WEFT_SHAPE(weft_fixed(a->logits.heads)));
 }
 
-/* Sums over pairs. In double, subtracting the means at the end loses no significant precision. */
+/* Sums over pairs, in double, so that subtracting the means at the end loses no significant precision. */
 struct sums {
     double n, x, y, xx, yy, xy;
 };
@@ -67,7 +67,7 @@ static void ref(const struct weft_call *call)
 /* ---- a unit of work is a head */
 
 struct forward {
-    float *q, *k, *s; /* queries of the rows; key tile, transposed; tile of products */
+    float *q, *k, *s; /* queries of the rows; the key tile, transposed; the tile of products */
     struct reciprocal ra;
 };
 
@@ -93,7 +93,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
 static void add_tile(const struct tile *t, const float *s, struct sums *sums)
 {
     for (int64_t r = 0; r < t->rows; r++) {
-        int64_t i = t->i + r - t->j, at = r * WEFT_KEY_TILE; /* i: relative to the tile's first key */
+        int64_t i = t->i + r - t->j, at = r * WEFT_KEY_TILE; /* i is relative to the tile's first key */
         for (int64_t c = weft_max(0, i - t->window); c < weft_min(i, t->keys); c++)
             add_pair(sums, s[at + c], t->reciprocal[at + c]);
     }
@@ -141,7 +141,7 @@ static double flops(const struct weft_call *call)
     return 4.0 * (double)n.heads * window_pairs(call) * (double)n.k;
 }
 
-/* n: see logits_cases_inl.h, without options */
+/* n: see logits_cases_inl.h; there are no options */
 static const struct weft_case cases[] = {
     {"no pairs", {3, 1, 0, 2, 2, 16, 0, 0, 0, 0, 4}, {0}},   {"neighbours", {1, 20, 0, 1, 1, 8, 0, 0, 0, 0, 1}, {0}},
     {"tile-1", {1, 63, 0, 2, 2, 16, 0, 0, 0, 0, 5}, {0}},    {"tile", {1, 64, 0, 2, 2, 16, 0, 0, 0, 0, 64}, {0}},

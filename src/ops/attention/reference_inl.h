@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * reference_inl.h - reference of attention.c, in double and plain loops: inputs, sizes, the dropout mask, and the
- * formulas of its opening comment, forward and backward.
+ * reference_inl.h - reference of attention.c, in plain loops and double precision: inputs, sizes, the dropout mask, and
+ * the formulas of its opening comment, forward and backward.
  */
 #ifndef WEFT_ATTENTION_SPEC_H
 #define WEFT_ATTENTION_SPEC_H
@@ -35,8 +35,8 @@ static uint64_t mask_key(const struct weft_call *call, int64_t seq)
 
 static uint32_t mask_threshold(double dropout) { return (uint32_t)(dropout * 0x1p32); }
 
-/* The 64 keys of a tile take sixteen counters of four words: word w of all counters serves keys 16w .. 16w+15, one
- * vector. */
+/* Returns the random bits of key j. The 64 keys of a tile use sixteen counters of four words: word w of all counters
+ * serves keys 16w to 16w+15, one vector. */
 static uint32_t mask_bits(uint64_t key, int64_t h, int64_t i, int64_t j)
 {
     uint64_t counter = (uint64_t)(j / 64 * 16 + j % 16);
@@ -73,7 +73,7 @@ static void ref_row(const struct query *q)
     for (int64_t j = 0; j <= q->i; j++) {
         const double *v = (const double *)q->call->in[V]->data + ref_key(q, j, q->n.v);
         for (int64_t x = j; j % WEFT_KEY_TILE == 0 && x <= weft_min(q->i, j + WEFT_KEY_TILE - 1); x++)
-            high = fmax(high, ref_logit(q, x)); /* the largest up to the end of j's tile: P is rounded relative to it */
+            high = fmax(high, ref_logit(q, x)); /* the maximum up to the end of j's tile; P is rounded relative to it */
         double weight = ref_operand(q, ref_keep(q, j) * exp(ref_logit(q, j) - high)) * exp(high - top) / sum;
         for (int64_t d = 0; d < q->n.v; d++)
             o[d] += weight * v[d];
@@ -91,7 +91,7 @@ static void ref(const struct weft_call *call)
         }
 }
 
-/* <a, b>, where a may have to be rounded first. */
+/* Returns <a, b>, where `a` is rounded first if the kernel rounds it. */
 static double dot_operand(const struct query *q, const double *a, const double *b, int64_t n)
 {
     double sum = 0;

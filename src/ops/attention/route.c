@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * route - gathers rows of u with the weights of one attention node: cross-token aggregation along attention's routes.
+ * route - gathers rows of u, weighted by the probabilities of one attention node: cross-token aggregation along
+ * attention's routes.
  *
  *     R[t,s] = mean (or maximum) over heads h of exp(logit[h,t,s] - lse[t,h])                      s <= t
  *     S_t    = topk: the k largest, ties to the smaller s (all when t < k)
@@ -10,13 +11,14 @@
  *
  * The logits have the formula and inputs of attention.c, including the reciprocal term, before dropout; lse f32 [M, H]
  * is that node's second output; u [N, r] has the rows of the key store. Outputs: y [M, r]; z f32 [M]; and the
- * selection: for topk the positions i32 [M, k] in order of falling R, filled with -1, for rms the threshold f32 [M].
+ * selection: for topk, the positions i32 [M, k] in order of descending R, padded with -1; for rms, the threshold f32
+ * [M].
  *
- * R is recomputed tile by tile from q, k and lse, all heads of 64 rows at once, and never stored: one pass over the
- * keys, two for rms. Key tiles start at absolute multiples of WEFT_KEY_TILE and are visited in order, and values are
- * summed over exactly the visible keys of a row: its bits depend only on its own query and those keys.
+ * R is recomputed tile by tile from q, k and lse, all heads of 64 rows at once, and never stored, in one pass over the
+ * keys, or two for rms. Key tiles start at absolute multiples of WEFT_KEY_TILE and are visited in order, and values are
+ * summed over exactly the visible keys of a row, so its result depends only on its own query and those keys.
  *
- * Backward, with S_t constant, logits and lse as separate inputs, and e_s = <dy_t, u_s>:
+ * Backward treats S_t as constant and logits and lse as separate inputs. With e_s = <dy_t, u_s>:
  *     dR_s = (e_s - <dy_t, y_t>) / Z  (e_s when not renormalised)     du_s += w dy_t
  *     dS[h,t,s] = P_h dR_s / H  (maximum: P_h dR_s for the first head that has it, else 0)     dlse[t,h] = - sum_s dS
  * and the gradients of the logits' inputs from dS as in attention.c. lse also depends on the logits; the backward pass
@@ -47,13 +49,13 @@ static enum weft_status shape(struct weft_node *node)
     return a->mode == WEFT_ROUTE_RMS ? weft_node_output(node, CUT, WEFT_F32, WEFT_SHAPE(rows)) : WEFT_OK;
 }
 
-/* ---- forward: a unit of work is a span of rows, all heads */
+/* ---- forward: a unit of work is a span of rows with all heads */
 
 struct forward {
     struct operands operands;
-    float *p, *R;       /* a head's probabilities, routes */
-    float *u, *sum, *z; /* tile of u; running sums of its weighted rows, and of weights */
-    float *best;        /* [ROW_TILE][topk]: largest R so far, descending, filled with -1 */
+    float *p, *R;       /* the probabilities of one head; R */
+    float *u, *sum, *z; /* the tile of u; running sums of weighted rows of u, and of weights */
+    float *best;        /* [ROW_TILE][topk]: the largest R so far in descending order, padded with -1 */
 };
 
 static struct forward lay_forward(const struct sizes *n, struct space *s)
@@ -78,7 +80,7 @@ static enum weft_status plan(const struct weft_call *max, struct weft_booking *b
     return book(booking, &scratch, &local);
 }
 
-/* Inserts position s into a row's list, after equal entries: these have smaller positions. */
+/* Inserts position s into a row's list, after entries of equal R, because those have smaller positions. */
 static void insert(float *best, int32_t *position, int64_t topk, float R, int64_t s)
 {
     int64_t x = topk - 1;
@@ -108,7 +110,7 @@ static void keep_best(const struct job *job, const struct forward *f, const stru
     }
 }
 
-/* The sum of 64 values, or of their squares. */
+/* Returns the sum of 64 values, or of their squares. */
 static float tile_sum(const float *R, bool squares)
 {
     vf sum = vset(0);
@@ -119,7 +121,7 @@ static float tile_sum(const float *R, bool squares)
     return vsum(sum);
 }
 
-/* The first pass of rms: computes the thresholds. */
+/* Runs the first pass of rms, which computes the thresholds. */
 static void set_thresholds(const struct job *job, const struct forward *f, struct tile *t)
 {
     float *cut = (float *)job->call->out[CUT]->data + t->row;
@@ -231,8 +233,8 @@ static double flops(const struct weft_call *call)
     return score * (a->mode == WEFT_ROUTE_RMS ? 2 : 1) + visible_pairs(call) * add;
 }
 
-/* By pair: score, dq, dk; e and du; at most all pairs are in the reciprocal term's window. By tile, the score and e are
- * computed twice. */
+/* In topk, each pair costs the score, dq and dk, then e and du; the reciprocal term's window may contain all pairs. In
+ * the other modes, which work by tiles, the score and e are computed twice. */
 static double bwd_flops(const struct weft_call *call)
 {
     struct sizes n = sizes_of(call);
@@ -246,8 +248,8 @@ static double bwd_flops(const struct weft_call *call)
 enum { HEAD_MAX = OPTION, PLAIN = 2 * OPTION, CHAINED = 4 * OPTION };
 enum { RMS = 0, NONE = -1 };
 
-/* n, x: see logits_cases_inl.h. The last of n: k of topk, or a different mode. PLAIN: not renormalised. CHAINED: lse is
- * computed by attention instead of being an input. */
+/* n, x: see logits_cases_inl.h. The last entry of n is k of topk, or selects a different mode. PLAIN: not renormalised.
+ * CHAINED: lse is computed by attention instead of being an input. */
 static const struct weft_case cases[] = {
     {"one row", {1, 1, 0, 1, 1, 16, 16, 0, 0, 0, 0, 1}, {0}},
     {"single tokens", {3, 1, 0, 2, 2, 16, 16, WITH_ALL | PLAIN, 1, 0, 0, NONE}, {0}},
@@ -301,7 +303,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 {
     const int64_t *n = c->n;
     bool chained = n[OPTIONS] & CHAINED;
-    struct weft_dim M = case_rows(g, c, !chained); /* gradients of chained cases depend on later rows */
+    struct weft_dim M = case_rows(g, c, !chained); /* the gradients of chained cases depend on later rows */
     struct weft_dim N = case_keys(c, M);
     struct weft_attention a = case_logits(g, c, M);
     struct weft_route route = {
@@ -331,7 +333,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
             weft_graph_output(g, weft_sibling(y, i));
 }
 
-/* Close to the log-sum-exp of normal logits, so that R is close to a probability. */
+/* Close to the log-sum-exp of normally distributed logits, so that R is close to a probability. */
 static void fill_lse(const struct weft_case *c, struct weft_tensor *t)
 {
     int64_t row = 0, H = c->n[HEADS];

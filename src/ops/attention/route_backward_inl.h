@@ -3,12 +3,13 @@
  * route_backward_inl.h - the backward pass of route.c (see its opening comment for the formulas), for training: the key
  * store is the call's own rows, and the rows of each sequence are contiguous and start at position 0.
  *
- * Two passes, so that every sum has one owner and memory is linear in the positions: by tiles of rows for dq and dlse,
- * then by tiles of keys for dk, du and dkey_bias. Each recomputes the part of R that it needs; with topk the first pass
- * saves the few weights and dS of every row, sorted by key tile for the second. dscale and dpos_bias are summed over
- * rows: the tiles are divided among a fixed number of stripes with one part each, and the parts are added in order. For
- * the reciprocal term, the first pass computes the gradients of own keys and their biases, which the second adds to dk;
- * the second also computes the gradients of stored queries and their biases.
+ * There are two passes, so that every sum has one owner and memory is linear in the number of positions: by tiles of
+ * rows for dq and dlse, then by tiles of keys for dk, du and dkey_bias. Each recomputes the part of R that it needs;
+ * with topk, the first pass saves the few weights and dS of every row, sorted by key tile for the second pass. dscale
+ * and dpos_bias are summed over rows: the tiles are divided among a fixed number of stripes, each with its own part of
+ * the sums, and the parts are added in order. For the reciprocal term, the first pass computes the gradients of own
+ * keys and their biases, which the second pass adds to dk and dkey_bias; the second pass also computes the gradients of
+ * stored queries and their biases.
  */
 #ifndef WEFT_ROUTE_BWD_H
 #define WEFT_ROUTE_BWD_H
@@ -24,7 +25,7 @@ static enum weft_status bwd_plan(const struct weft_call *max, struct weft_bookin
     return book(booking, &scratch, &local);
 }
 
-/* On entry dq is dS k: dscale is the sum of its products with q, and dq is scale times it. */
+/* On entry, b->dq holds dS k. Adds the sum of its products with q to dscale, and multiplies it by scale to get dq. */
 static void finish_rows(const struct job *job, const struct backward *b, const struct tile *t, double *scale_part)
 {
     const struct sizes *n = &job->n;
@@ -45,7 +46,7 @@ static void finish_rows(const struct job *job, const struct backward *b, const s
     }
 }
 
-/* Zeroes the sums of the reciprocal term for a tile of rows, or of keys. */
+/* Zeroes the sums of the reciprocal term for a tile of rows or of keys. */
 static void start_mirrored(const struct job *job, const struct backward *b)
 {
     const struct sizes *n = &job->n;
@@ -65,8 +66,8 @@ static void start_own(const struct backward_job *bj, const struct tile *t)
     memset(bj->own_bias + t->row * n->heads, 0, (size_t)(t->rows * n->heads) * sizeof(float));
 }
 
-/* On entry the sums of own keys are e q_store: dscale gets the sum of their products with the keys, dk gets scale times
- * them. */
+/* On entry, the sums of own keys hold e q_store. Adds the sum of their products with the keys to dscale, and scale
+ * times these sums to dk. */
 static void finish_own(const struct backward_job *bj, const struct backward *b, const struct tile *t,
                        double *scale_part)
 {
@@ -83,8 +84,8 @@ static void finish_own(const struct backward_job *bj, const struct backward *b, 
     }
 }
 
-/* Stores the gradients of a tile's stored queries, `keys` of them starting at row `to` of their store; and adds the
- * gradients that its keys, starting at row `row` of the call, got as own keys. */
+/* Stores the gradients of a tile's stored queries, `keys` of them starting at row `to` of their store, and adds the
+ * gradients that the tile's keys, starting at row `row` of the call, got as own keys. */
 static void finish_mirrored(const struct backward_job *bj, const struct backward *b, int64_t row, int64_t keys,
                             int64_t to)
 {

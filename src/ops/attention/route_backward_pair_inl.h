@@ -7,21 +7,22 @@
 
 #include "ops/attention/route_backward_tile_inl.h"
 
-/* Head h of a row, from its head 0: head_of divides, which is slower than the product of two heads. */
+/* Returns head h of a row, given head 0. This is used because head_of divides, which takes longer than the product of
+ * two heads. */
 VINLINE struct head head_at(struct head first, int64_t h)
 {
     first.at += h * first.width;
     return first;
 }
 
-/* Alpha if the positions i and s have a reciprocal term, else 0. */
+/* Returns alpha if the positions i and s have a reciprocal term, else 0. */
 static float pair_alpha(const struct job *job, int64_t i, int64_t s)
 {
     return s < i && i - s <= job->n.window ? (float)job->attr->logits.ra_alpha : 0;
 }
 
-/* The reciprocal term of the logit of head h, which reads kv, without alpha; i_row and s_row are rows of the key store.
- */
+/* Returns the reciprocal term, without alpha, of the logit of head h, which reads key head kv; i_row and s_row are rows
+ * of the key store. */
 static float pair_reciprocal(const struct job *job, int64_t i_row, int64_t s_row, int64_t h, int64_t kv)
 {
     const struct weft_call *call = job->call;
@@ -35,7 +36,7 @@ static float pair_reciprocal(const struct job *job, int64_t i_row, int64_t s_row
     return scale_of(job, h) * product + bias;
 }
 
-/* p[h] = logit - lse for the row at position i and the key at position s. */
+/* Sets p[h] to logit - lse for the row at position i and the key at position s. */
 static void set_pair(const struct job *job, int64_t row, int64_t seq, int64_t i, int64_t s, float *p)
 {
     const struct weft_call *call = job->call;
@@ -56,7 +57,7 @@ static void set_pair(const struct job *job, int64_t row, int64_t seq, int64_t i,
     }
 }
 
-/* R of one position, from the probabilities of its heads. */
+/* Returns R of one position, given the probabilities of all heads. */
 static float pair_route(const struct job *job, const float *p)
 {
     float sum = 0, top = 0;
@@ -67,7 +68,7 @@ static float pair_route(const struct job *job, const float *p)
     return job->attr->head_max ? top : sum * (1 / (float)job->n.heads);
 }
 
-/* Replaces p[h] by dS of head h. */
+/* Replaces p[h] by dS for every head h. */
 static void spread_pair(const struct job *job, float *p, float dr)
 {
     float top = pair_route(job, p), share = dr * (1 / (float)job->n.heads);
@@ -80,7 +81,7 @@ static void spread_pair(const struct job *job, float *p, float dr)
     }
 }
 
-/* Computes weights and dS of row r's positions; returns their number. */
+/* Computes the weights and dS of the positions that row r selects; returns the number of positions. */
 static int64_t set_pairs(const struct backward_job *bj, const struct backward *b, const struct tile *t, int64_t r)
 {
     const struct job *job = &bj->job;
@@ -132,7 +133,7 @@ static void rows_by_pair(const struct backward_job *bj, const struct backward *b
     }
 }
 
-/* The span whose key tile contains position s, for the rows of a span. */
+/* Returns the span whose key tile contains position s, given the span of a row of the same sequence. */
 static int64_t pair_tile(const struct job *job, int64_t span, int64_t s)
 {
     return span - ints(job->call, POS)[job->spans[span].row] / WEFT_KEY_TILE + s / WEFT_KEY_TILE;
@@ -154,7 +155,7 @@ static void sort_pairs(const struct backward_job *bj)
                     bj->pairs[*end] = pair;
                 ++*end;
             }
-        int64_t before = 0; /* replaces counts by starts; the second round advances them to the ends */
+        int64_t before = 0; /* counts are replaced by starts, which the second round advances to the ends */
         for (int64_t x = 0; round == 0 && x < job->span_count; x++) {
             int64_t count = ends[x];
             ends[x] = before;

@@ -16,7 +16,8 @@ struct backward_job {
     float *weights, *ds;      /* topk: [rows][topk] and [rows][topk][heads] */
     int64_t *pairs;           /* topk: row * topk + x, sorted by key tile, then by row */
     int64_t *ends;            /* topk: index after the last pair of each key tile */
-    float *own_dk, *own_bias; /* reciprocal term: [rows][kv_heads] rows and [rows][heads], gradients of own keys */
+    float *own_dk, *own_bias; /* reciprocal term: gradients of own keys, [rows][kv_heads] rows, and of their biases,
+                                 [rows][heads] */
 };
 
 static struct backward_job lay_job(const struct weft_call *call, struct space *scratch)
@@ -45,12 +46,13 @@ struct backward {
     struct operands operands;
     float *q, *g;           /* rows of queries and of dy */
     float *dq, *dlse;       /* sums of a tile of rows, per head */
-    float *dk, *du, *dbias; /* sums of a tile of keys: per key head, for all heads, per head */
-    float *p, *R, *e;       /* tiles: probabilities per head, then dS; R, then weights; <dy, u> */
+    float *dk, *du, *dbias; /* sums of a tile of keys: dk per key head, du over all heads, dbias per head */
+    float *p, *R, *e;       /* tiles: first probabilities, then dS, per head; first R, then weights; <dy, u> */
     float *k, *ut;          /* tiles of keys, and of u, transposed */
-    float *e_pair;          /* topk: <dy, u> of a row's positions */
-    /* Reciprocal term: stored queries or own keys; per head the gradient sums of own keys (first pass) or stored
-     * queries (second), before the scale; gradients of the queries' biases. e is then alpha dS in the window. */
+    float *e_pair;          /* topk: <dy, u> of the positions that a row selects */
+    /* For the reciprocal term: stored queries or own keys; per head, the gradient sums of own keys (first pass) or
+     * stored queries (second pass) before scaling; gradients of the queries' biases. Meanwhile, e holds alpha dS in the
+     * window. */
     float *rows, *mirrored, *dq_bias;
 };
 
@@ -88,13 +90,13 @@ static float row_dot(struct head a, struct head b)
 
 /* ---- a tile */
 
-/* The divisor of the weights. */
+/* Returns the divisor of a row's weights. */
 static float divisor(const struct job *job, int64_t row)
 {
     return job->attr->renormalise ? ((const float *)job->call->out[Z]->data)[row] : 1;
 }
 
-/* For sixteen keys of a row, starting at element `at` of the tile: replaces R by weights and P by dS of every head.
+/* Replaces R by weights, and P by dS of every head, for sixteen keys of a row starting at element `at` of the tile.
  * With head_max, the first head that has the maximum gets the whole gradient. */
 VINLINE void route_backward_lanes(const struct job *job, const struct backward *b, int64_t at, vf cut, float delta,
                                   float z)
@@ -115,7 +117,7 @@ VINLINE void route_backward_lanes(const struct job *job, const struct backward *
     vstore_f32(b->R + at - job->n.heads * TILE, VLANES, vpick(chosen, R / vset(z), none));
 }
 
-/* Loads what all tiles of the same rows share. */
+/* Loads the data shared by all tiles of the same rows. */
 static void start_tiles(const struct job *job, const struct backward *b, const struct tile *t)
 {
     set_queries(job, t, &b->operands);
@@ -138,7 +140,7 @@ static void set_ds(const struct backward_job *bj, const struct backward *b, stru
     }
 }
 
-/* Sums dS over the tile's keys, for dlse, and along its diagonals, for dpos_bias. */
+/* Sums dS over the tile's keys for dlse, and along the tile's diagonals for dpos_bias. */
 static void sum_ds(const struct job *job, const struct tile *t, const float *ds, float *dlse, float *pos_part)
 {
     float diagonals[ROW_TILE + WEFT_KEY_TILE] = {0};
@@ -156,7 +158,7 @@ static void sum_ds(const struct job *job, const struct tile *t, const float *ds,
         pos_part[diagonal_offset(job, t, d)] += diagonals[d];
 }
 
-/* e = alpha dS in the window, else 0. */
+/* Sets e to alpha dS in the window and to 0 elsewhere. */
 static void set_mirrored(const struct backward *b, const struct tile *t, const float *ds)
 {
     for (int64_t r = 0; r < t->rows; r++)
@@ -243,7 +245,7 @@ static void add_keys(const struct job *job, const struct backward *b, const stru
             b->dk + h / job->n.group * WEFT_KEY_TILE * padded, padded);
 }
 
-/* The key tile of span `which`, with its own rows and all later rows of the sequence. */
+/* Visits the key tile of span `which` with the rows of that span and all later rows of the sequence. */
 static void keys_by_tile(const struct backward_job *bj, const struct backward *b, int64_t which)
 {
     const struct job *job = &bj->job;
@@ -258,7 +260,7 @@ static void keys_by_tile(const struct backward_job *bj, const struct backward *b
         product(t.keys, padded, t.rows, (struct left){b->R, 1, WEFT_KEY_TILE}, b->g, padded, b->du, padded);
         for (int64_t h = 0; h < job->n.heads; h++) {
             add_stored(job, b, &t, h);
-            add_keys(job, b, &t, h); /* scales dS */
+            add_keys(job, b, &t, h); /* also scales dS */
         }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * route_reference_inl.h - reference of route.c, in double and plain loops: inputs, sizes, and the formulas of its
- * opening comment, forward and backward.
+ * route_reference_inl.h - reference of route.c, in plain loops and double precision: inputs, sizes, and the formulas of
+ * its opening comment, forward and backward.
  */
 #ifndef WEFT_ROUTE_SPEC_H
 #define WEFT_ROUTE_SPEC_H
@@ -9,7 +9,7 @@
 #include "ops/attention/logits_reference_inl.h"
 
 enum { LSE = LOGIT_INPUTS, U, INPUTS };
-enum { Y, Z, CUT }; /* CUT is the selection: the positions for topk, the threshold for rms */
+enum { Y, Z, CUT }; /* CUT is the selection: positions for topk, the threshold for rms */
 
 struct attr {
     struct geometry logits;
@@ -25,7 +25,7 @@ static struct sizes sizes_of(const struct weft_call *call)
     struct sizes n = logit_sizes(call);
     n.u = weft_tensor_width(call->in[U]);
     n.u_padded = weft_round_up(n.u, VLANES);
-    if (call->in[K]->dtype == WEFT_BF16) { /* not more bytes than k_padded and own_padded in f32 */
+    if (call->in[K]->dtype == WEFT_BF16) { /* these are at most as large as k_padded and own_padded in f32 */
         n.k_tiles = pad_tiles(n.k);
         n.own_tiles = pad_tiles(n.own);
     }
@@ -45,14 +45,14 @@ static const double *ref_u(const struct query *q, int64_t s)
     return (const double *)q->call->in[U]->data + key_row(q->call, q->seq, s) * q->n.u;
 }
 
-/* exp(logit - lse) */
+/* Returns exp(logit - lse). */
 static double ref_p(struct query q, int64_t h, int64_t s)
 {
     q.h = h;
     return exp(ref_logit(&q, s) - ((const double *)q.call->in[LSE]->data)[q.row * q.n.heads + h]);
 }
 
-/* R, and the first head that has the maximum. */
+/* Returns R, and the first head that has the maximum in *winner. */
 static double ref_route(const struct query *q, int64_t s, int64_t *winner)
 {
     double sum = 0, top = -1;
@@ -71,8 +71,8 @@ static double ref_r(const struct query *q, int64_t s)
     return ref_route(q, s, &winner);
 }
 
-/* The position after `last` in order of falling R, then ascending position. -1 as `last` gives the first position; -1
- * is returned after the last one. */
+/* Returns the position that follows `last` in order of descending R, then ascending position. If `last` is -1, returns
+ * the first position; after the last position, returns -1. */
 static int64_t ref_next(const struct query *q, int64_t last)
 {
     int64_t best = -1;
@@ -136,7 +136,7 @@ static void ref(const struct weft_call *call)
     }
 }
 
-/* Adds the gradients from ds of one head's logit at position s, including the gradient of lse. */
+/* Adds the gradients that result from ds of one head's logit at position s, including the gradient of lse. */
 static void bwd_ref_head(struct query q, int64_t h, int64_t s, double ds)
 {
     double one = 1;
@@ -145,8 +145,9 @@ static void bwd_ref_head(struct query q, int64_t h, int64_t s, double ds)
     ref_add(q.call->gin[LSE], q.row * q.n.heads + h, -ds, &one, 1);
 }
 
-/* <dy, y>; 0 if not renormalised. The rounding error of the stored y is the same for all s, and the softmax cancels
- * such an error as long as S_t has most of R. For the few positions of topk it is summed without y. */
+/* Returns <dy, y>, or 0 if not renormalised. The rounding error of the stored y is the same for all s, and the softmax
+ * cancels such an error as long as S_t contains most of R. For the few positions of topk, the sum is computed without
+ * y. */
 static double ref_delta(const struct query *q, const double *g, double z)
 {
     const double *y = (const double *)q->call->out[Y]->data + q->row * q->n.u;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * route_tile_inl.h - shared by forward and backward routing in addition to the logits: a tile of R.
+ * route_tile_inl.h - shared by forward and backward routing: a tile of R.
  *
- * In bf16 the scores, most of the work, are products of tiles (struct weft_dnn_tiles), in f32 of vectors. Both
- * guarantee that a row computed alone equals the row computed with others.
+ * The scores, which are most of the work, are computed on tiles in bf16 (struct weft_dnn_tiles) and on vectors in f32.
+ * Both guarantee that a row computed alone equals the row computed with others.
  */
 #ifndef WEFT_ROUTE_TILE_H
 #define WEFT_ROUTE_TILE_H
@@ -12,7 +12,7 @@
 #include "ops/attention/route_reference_inl.h"
 #include "ops/power_inl.h"
 
-/* Replaces products by probabilities, and updates R: the sum or the maximum over the heads so far. */
+/* Replaces products by probabilities and updates R, the sum or the maximum over the heads so far. */
 static void add_head(const struct job *job, const struct tile *t, float *p, float *R)
 {
     const float *lse = (const float *)job->call->in[LSE]->data + t->row * job->n.heads + t->h;
@@ -24,7 +24,7 @@ static void add_head(const struct job *job, const struct tile *t, float *p, floa
         }
 }
 
-/* The same for bf16 scores without biases, with powers of two. */
+/* Like add_head, but for bf16 scores without biases, and with powers of two. */
 static void add_plain_head(const struct job *job, const struct tile *t, float *p, float *R)
 {
     const float *lse = (const float *)job->call->in[LSE]->data + t->row * job->n.heads + t->h;
@@ -41,12 +41,12 @@ static void add_plain_head(const struct job *job, const struct tile *t, float *p
         }
 }
 
-/* The operands of scores, in f32 for vectors or in bf16 for tiles. The choice depends only on the dtype. */
+/* The operands of scores, f32 on vectors and bf16 on tiles. The choice depends only on the dtype. */
 struct operands {
     const struct weft_dnn_tiles *tiles;
-    void *q;        /* queries of all heads: [heads][ROW_TILE] rows */
+    void *q;        /* queries of all heads, [heads][ROW_TILE] rows */
     void *k;        /* keys of one head, transposed */
-    uint16_t *rows; /* tiles: the keys before transposing */
+    uint16_t *rows; /* on tiles: the keys before they are transposed */
     struct reciprocal ra;
 };
 
@@ -76,7 +76,7 @@ static void set_queries(const struct job *job, const struct tile *t, const struc
     }
 }
 
-/* p = <q, k> of the tile and head h. Keys are packed for the first head that reads them. */
+/* Computes p = <q, k> for the tile and head h. Keys are packed for the first head that reads them. */
 static void set_products(const struct job *job, const struct tile *t, const struct operands *o, int64_t h, float *p)
 {
     const struct sizes *n = &job->n;
@@ -101,7 +101,7 @@ static bool is_plain(const struct job *job)
     return on_tiles(job) && !job->call->in[KEY_BIAS] && !job->call->in[POS_BIAS] && !job->n.window;
 }
 
-/* R[rows][64] of a tile. The probabilities of head h are left at p + h * p_stride. */
+/* Computes R [rows][64] of a tile, and leaves the probabilities of head h at p + h * p_stride. */
 static void set_routes(const struct job *job, struct tile *t, const struct operands *o, float *p, int64_t p_stride,
                        float *R)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tile_inl.h - shared by forward and backward attention in addition to the logits: dropout of a tile, and counting its
- * multiply-adds.
+ * tile_inl.h - shared by forward and backward attention: dropout of a tile, and counting its multiply-adds.
  */
 #ifndef WEFT_ATTENTION_TILE_H
 #define WEFT_ATTENTION_TILE_H
@@ -11,7 +10,7 @@
 
 #include <stdatomic.h>
 
-/* The dropout factors of row r's probabilities: 0 or 1/(1-p). */
+/* Returns the dropout factors of row r's probabilities, 0 or 1/(1-p), in `keep`. */
 VINLINE void keep_factors(const struct job *job, const struct tile *t, int64_t r, vf keep[KEY_VECS])
 {
     double dropout = job->attr->dropout;
@@ -22,7 +21,8 @@ VINLINE void keep_factors(const struct job *job, const struct tile *t, int64_t r
         keep[c] = vpick((vi)(bits[c] < mask_threshold(dropout)), vset(0), vset((float)(1 / (1 - dropout))));
 }
 
-/* For checks: of rows i.. and keys j.., `each` per visible pair and `own` per pair in the reciprocal term's window. */
+/* Counts multiply-adds for checks: of the rows from position i and the keys from position j, `each` per visible pair
+ * and `own` per pair in the reciprocal term's window. */
 static inline void count_tile(const struct sizes *n, int64_t i, int64_t rows, int64_t j, int64_t each, int64_t own)
 {
     struct weft_counter *counter = weft_counter();

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * tiles_inl.h - shared by ops that visit keys in tiles: a matmul, conversion of tiles to f32 and back, booked memory.
+ * tiles_inl.h - shared by ops that visit keys in tiles: a matmul, the conversion of tiles to f32 and back, and
+ * requested memory.
  *
  * All matmuls of such an op are the same loop,
  *     c[r][x] += sum over t of a(r,t) * b[t][x],
- * and an element of c is one chain of multiply-adds in the order of t. So register blocking of rows and columns does
- * not affect the bits, and a row computed alone equals the row computed with others.
+ * where an element of c is one chain of multiply-adds in the order of t. So register blocking of rows and columns does
+ * not affect results, and a row computed alone equals the row computed with others.
  *
  * Tiles in local memory are f32 with rows padded to whole vectors; the padding is never stored back.
  */
@@ -15,11 +16,11 @@
 #include "base/vmath_inl.h"
 #include "ops/ops.h"
 
-#define SHARED static __attribute__((unused)) /* not every op uses all functions */
+#define SHARED static __attribute__((unused)) /* because not every op uses all functions */
 
 /* ---- the product */
 
-/* The number of sums kept in registers. An element's chain is the same for any width. */
+/* The number of sums kept in registers, which does not affect the chain of an element. */
 #if defined(__AVX512F__)
 enum { BLOCK_ROWS = 4, BLOCK_PARTS = 4 };
 #elif defined(__FMA__)
@@ -28,7 +29,7 @@ enum { BLOCK_ROWS = 4, BLOCK_PARTS = 2 };
 enum { BLOCK_ROWS = 2, BLOCK_PARTS = 4 };
 #endif
 
-/* The left operand: element (r,t) is at[r * row + t * step], so transposing it costs nothing. */
+/* The left operand: element (r,t) is at[r * row + t * step], so that transposing it costs nothing. */
 struct left {
     const float *at;
     int64_t row, step;
@@ -70,7 +71,7 @@ VINLINE void block_rows(int rows, int64_t columns, int64_t depth, struct left a,
         block(rows, VLANES / PART, depth, a, b + x, b_row, c + x, c_row);
 }
 
-/* c[rows][columns] += a[rows][depth] b[depth][columns]; columns is a multiple of VLANES. */
+/* Computes c [rows][columns] += a [rows][depth] b [depth][columns]; `columns` is a multiple of VLANES. */
 SHARED void product(int64_t rows, int64_t columns, int64_t depth, struct left a, const float *b, int64_t b_row,
                     float *c, int64_t c_row)
 {
@@ -96,8 +97,8 @@ SHARED struct head head_of(const struct weft_tensor *t, int64_t row, int64_t h, 
     return (struct head){t->data, t->dtype, row * stride + h * width, stride, width};
 }
 
-/* Columns d .. d+15 of the part that starts at element `at`. A full vector is a separate case so that the compiler
- * knows its length; a tail goes through memory. */
+/* Loads or stores columns d to d+15 of the part that starts at element `at`. A full vector is a separate case, so that
+ * the compiler knows its length; a tail is copied through memory. */
 VINLINE vf load_part(struct head from, int64_t at, int64_t d)
 {
     return d + VLANES <= from.width ? vload(from.data, from.dtype, at + d, at + d + VLANES)
@@ -112,7 +113,7 @@ VINLINE void store_part(struct head to, int64_t at, int64_t d, vf x)
         vstore(to.data, to.dtype, at + d, at + to.width, x);
 }
 
-/* to[rows][padded] = the rows, padded with zeros. */
+/* Converts the rows to f32 in `to` [rows][padded], padded with zeros. */
 SHARED void widen(float *to, int64_t padded, struct head from, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r++, from.at += from.stride)
@@ -120,7 +121,7 @@ SHARED void widen(float *to, int64_t padded, struct head from, int64_t rows)
             vstore_f32(to + r * padded + d, VLANES, load_part(from, from.at, d));
 }
 
-/* The inverse of widen. */
+/* Converts rows of f32 back and stores them: the inverse of widen. */
 SHARED void narrow(struct head to, const float *from, int64_t padded, int64_t rows)
 {
     for (int64_t r = 0; r < rows; r++, to.at += to.stride)
@@ -128,7 +129,7 @@ SHARED void narrow(struct head to, const float *from, int64_t padded, int64_t ro
             store_part(to, to.at, d, vload_f32(from + r * padded + d, VLANES));
 }
 
-/* to[padded] += factor times the first row. */
+/* Adds factor times the first row to `to` [padded]. */
 SHARED void add_scaled(float *to, int64_t padded, float factor, struct head from)
 {
     for (int64_t d = 0; d < padded; d += VLANES)
@@ -137,8 +138,8 @@ SHARED void add_scaled(float *to, int64_t padded, float factor, struct head from
 
 SHARED int64_t pad_tiles(int64_t width) { return weft_round_up(width, 32); }
 
-/* to[padded_rows][pad_tiles(width)] = the rows in bf16, padded with zeros. Goes column by column, because the hardware
- * prefetcher detects a constant stride between loads. */
+/* Copies bf16 rows to `to` [padded_rows][pad_tiles(width)], padded with zeros. Copies column by column, because the
+ * hardware prefetcher detects a constant stride between loads. */
 SHARED void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_rows)
 {
     int64_t padded = pad_tiles(from.width);
@@ -157,7 +158,8 @@ SHARED void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_r
         }
 }
 
-/* Transposes 16 x 16 in four rounds: at distance h, swaps lanes l + h of row i with lanes l of row i + h. */
+/* Transposes 16 x 16 elements in four rounds; the round for distance h swaps lanes l + h of row i with lanes l of row i
+ * + h. */
 #define LANE_LOW(h, l) ((l) & (h) ? VLANES + (l) - (h) : (l))
 #define LANE_HIGH(h, l) ((l) & (h) ? VLANES + (l) : (l) + (h))
 #define LANES(f, h)                                                                                                    \
@@ -173,7 +175,7 @@ SHARED void stage(uint16_t *to, struct head from, int64_t rows, int64_t padded_r
 
 VINLINE void transpose(vf row[VLANES]){ROUND(1) ROUND(2) ROUND(4) ROUND(8)}
 
-/* to[padded width][WEFT_KEY_TILE] = the rows, transposed; lanes of missing rows in the last vector are 0. */
+/* Transposes the rows into `to` [padded width][WEFT_KEY_TILE]; lanes of missing rows in the last vector are 0. */
 SHARED void widen_transposed(float *to, struct head from, int64_t rows)
 {
     for (int64_t j = 0; j < rows; j += VLANES)
@@ -189,7 +191,7 @@ SHARED void widen_transposed(float *to, struct head from, int64_t rows)
 
 /* ---- memory */
 
-/* Allocates parts of booked memory; with base NULL it only counts bytes, for plan. */
+/* Allocates parts of the requested memory. With a NULL base, only counts bytes, for plan(). */
 struct space {
     char *base;
     size_t used;

@@ -3,9 +3,9 @@
  * chart.c - writes one chart of curves: a box into which report/page/charts.js draws, and the same numbers as a table
  * and as JSON.
  *
- * Losses that span a decade are drawn on a logarithmic axis, because arms differ at the end, where losses are small.
- * Step axes are always linear, because a logarithmic one would give most of its width to the first steps, where arms do
- * not differ yet.
+ * Losses that span a decade are drawn on a logarithmic axis, because arms differ mainly at the end, where losses are
+ * small. Step axes are always linear, because a logarithmic one would give most of its width to the first steps, where
+ * arms do not differ yet.
  */
 #include "report/read/results.h"
 

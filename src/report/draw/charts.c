@@ -11,17 +11,16 @@ static const struct kind {
     const char *id, *title, *about, *y_title;
     size_t offset; /* offset of its band in struct weft_arm_curves */
 } kinds[] = {
-    {"train", "Training loss", "Cross-entropy of the batches.", "training loss, nats",
+    {"train", "Training loss", "Cross-entropy of the training batches.", "training loss, nats",
      offsetof(struct weft_arm_curves, train)},
     {"val", "Validation loss", "Cross-entropy of held-out samples.", "validation loss, nats",
      offsetof(struct weft_arm_curves, val)},
-    {"difference", "Difference from the first arm",
-     "Difference of the training loss, paired by seed; below 0 is better.", "difference, nats",
-     offsetof(struct weft_arm_curves, difference)},
+    {"difference", "Difference from the first arm", "Difference in training loss, paired by seed; below 0 is better.",
+     "difference, nats", offsetof(struct weft_arm_curves, difference)},
 };
 enum { CHARTS = sizeof kinds / sizeof *kinds };
 
-/* Title "step (992 tokens each)" if all arms have the same number of tokens per step. */
+/* Sets the title "step (992 tokens each)" if all arms have the same number of tokens per step. */
 static void title_steps(const struct weft_results *r, char title[WEFT_CHART_TITLE])
 {
     const struct weft_result_arm *first = &r->arm[0];
@@ -40,7 +39,7 @@ static void make_charts(const struct weft_results *r, const struct weft_curves *
         chart[k] =
             (struct weft_chart){.id = kind->id, .title = kind->title, .about = kind->about, .y_title = kind->y_title};
         if (kind->offset == offsetof(struct weft_arm_curves, difference) && c->difference_in_val)
-            chart[k].about = "Difference of the validation loss, paired by seed; below 0 is better.";
+            chart[k].about = "Difference in validation loss, paired by seed; below 0 is better.";
         title_steps(r, chart[k].x_title);
         for (int i = 0; i < r->arm_count; i++) {
             const struct weft_band *band = (const struct weft_band *)((const char *)&c->arm[i] + kind->offset);
@@ -74,8 +73,8 @@ void weft_html_charts(const struct weft_results *r, const struct weft_curves *c,
         if (weft_chart_is_drawn(&chart[i]))
             weft_html_chart(&chart[i], to);
         else if (kinds[i].offset == offsetof(struct weft_arm_curves, val))
-            fputs("<p>Validation was scored only at the end; set the option <code>eval_every</code> to get a "
-                  "curve.</p>\n",
+            fputs("<p>The validation loss was computed only at the end. To get a curve, set the option "
+                  "<code>eval_every</code>.</p>\n",
                   to);
     }
 }

@@ -70,7 +70,7 @@ struct weft_text weft_interval_text(struct weft_interval i)
     return t;
 }
 
-/* Runs of one arm do the same work, so a larger difference in speed is that of the machine. */
+/* Runs of one arm do the same work, so a larger difference in speed is due to the machine. */
 static const double alike_speeds = 1.2;
 
 struct weft_text weft_speeds_text(const struct weft_finding *f)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * plot.c - draws a picture over a logarithmic axis as SVG without scripts: grid, ticks, titles, lines, dots, intervals.
+ * plot.c - draws a picture with a logarithmic axis as SVG without scripts: grid, ticks, titles, lines, dots, intervals.
  */
 #include "report/read/results.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Units are pixels on a phone, where a wider picture would have smaller letters. */
+/* Units are pixels on a phone, which would scale down a wider picture and make its text smaller. */
 enum { WIDTH = 360, HEIGHT = 250, LEFT = 56, RIGHT = 8, TOP = 10, BOTTOM = 46, INSET = 22, TICKS = 8, LETTER = 7 };
 
 void weft_plot_include(struct weft_plot *p, double x, double y)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * scatter.c - draws the losses of all arms as one picture next to the headline: for every arm a dot per seed and,
- * below, the mean difference from the first arm with its interval, relative to the mean of the first arm.
+ * scatter.c - draws the losses of all arms as one picture next to the headline. Every arm has one dot per seed and,
+ * below the dots, its mean difference from the first arm with the interval, drawn relative to the first arm's mean.
  *
  * The axis is linear even if losses span decades, because the verdict is about a difference, and only on a linear axis
  * does an interval of a given width have the same length for every arm. Dots that would overlap are moved up or down,
@@ -15,7 +15,10 @@
 
 /* Units of the picture are pixels on a phone. */
 enum { WIDTH = 360, MARGIN = 12, TITLE = 17, BAR = 13, GAP = 7, AXIS = 38, TOP_AXIS = 16, LANES = 40, TICKS = 7 };
-enum { MANY_ARMS = 8, MANY_SEEDS = 30 }; /* above these, the scale is also drawn above the arms; dots are smaller */
+enum {
+    MANY_ARMS = 8,
+    MANY_SEEDS = 30
+}; /* above these limits, the scale is also drawn at the top (arms), and dots are smaller (seeds) */
 
 struct axis {
     double low, high;
@@ -32,8 +35,8 @@ static void widen(struct axis *a, double x)
     }
 }
 
-/* The range of the dots, extended for intervals by at most its width on either side, because intervals of two seeds are
- * huge. */
+/* Returns the range of the dots, extended to show the intervals. Because intervals over only two seeds are very wide,
+ * the range is extended by at most its own width on either side. */
 static struct axis find_axis(const struct weft_results *r)
 {
     struct axis dots = {INFINITY, -INFINITY}, all;
@@ -64,7 +67,7 @@ static void put_axis(const struct weft_results *r, const struct axis *a, FILE *t
 {
     struct weft_ticks t = weft_ticks(a->low, a->high, TICKS, false);
     for (int i = 0; i < t.count; i++) {
-        double x = x_of(a, t.value[i]), at = fmin(fmax(x, 18), WIDTH - 18); /* keeps numbers inside the picture */
+        double x = x_of(a, t.value[i]), at = fmin(fmax(x, 18), WIDTH - 18); /* keeps the numbers inside the picture */
         fprintf(to, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>", x, a->top, a->bottom);
         fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>", at, a->bottom + 14,
                 weft_tick_text(&t, i).text);
@@ -137,7 +140,7 @@ static void put_interval(const struct axis *a, double base, const struct weft_co
     double low = base + c->family.low, high = base + c->family.high;
     double left = x_of(a, low), right = x_of(a, high);
     fprintf(to, "<path class=\"bar\" d=\"M%.1f %.1fH%.1f\"/>", left, y, right);
-    if (low < a->low) /* the bar continues */
+    if (low < a->low) /* the bar continues outside the picture */
         fprintf(to, "<path class=\"end\" d=\"M%.1f %.1fl5 -4v8z\"/>", left - 5, y);
     if (high > a->high)
         fprintf(to, "<path class=\"end\" d=\"M%.1f %.1fl-5 -4v8z\"/>", right + 5, y);
@@ -152,7 +155,7 @@ static void put_verdict(const struct weft_finding *f, double y, FILE *to)
                     : "plain",
             WIDTH, y);
     if (better || worse)
-        fprintf(to, "%s by %.2g</text>", f->verdict, fabs(f->against.mean)); /* as in the headline */
+        fprintf(to, "%s by %.2g</text>", f->verdict, fabs(f->against.mean)); /* same format as in the headline */
     else
         fprintf(to, "%s</text>", strcmp(f->verdict, "base") == 0 ? "baseline" : f->verdict);
 }
@@ -218,14 +221,15 @@ void weft_html_dots(const struct weft_results *r, FILE *to)
 {
     struct axis a = find_axis(r);
     struct dot *dot = isfinite(a.low) ? malloc(WEFT_MAX_SEEDS * sizeof *dot) : NULL;
-    if (!dot) /* no run is finished, or memory for the picture is missing; the tables have its numbers */
+    if (!dot) /* no run is finished, or memory is short; the tables contain the same numbers */
         return;
     fputs("<figure class=\"dotplot\">\n", to);
     put_picture(r, &a, dot, to);
     fprintf(to,
-            "<figcaption>A dot is the test loss of one seed; dots that would overlap are moved up or down. The dashed "
-            "line is the mean of %s. A bar is the interval of the mean difference from it; if it does not touch the "
-            "line, the difference is resolved. An arrow means that the bar continues.</figcaption>\n</figure>\n",
+            "<figcaption>Each dot is the test loss of one seed; dots that would overlap are moved up or down. The "
+            "dashed line is the mean of %s. Each bar is the interval of an arm's mean difference from this line; if "
+            "the bar does not touch the line, the difference is resolved. An arrow means that the bar extends beyond "
+            "the plot.</figcaption>\n</figure>\n",
             r->arm[0].name);
     free(dot);
 }

@@ -27,7 +27,7 @@ void weft_results_print(const struct weft_results *r, FILE *to)
     for (int i = 0; i < r->arm_count; i++) {
         struct weft_text range = weft_speeds_text(&r->arm[i].found);
         if (*range.text)
-            fprintf(to, "%s: tokens/s varies between its runs, from %s, so do not compare speeds\n", r->arm[i].name,
+            fprintf(to, "%s: tokens/s of its runs ranges from %s, so do not compare speeds\n", r->arm[i].name,
                     range.text);
     }
 }

@@ -8,12 +8,12 @@
 
 static void add(struct weft_ticks *t, double value, double low, double high)
 {
-    double room = 1e-9 * (high - low); /* tolerance for ends that are round except for rounding errors */
+    double room = 1e-9 * (high - low); /* tolerance for ends that are round numbers up to rounding errors */
     if (t->count < WEFT_MAX_TICKS && value >= low - room && value <= high + room)
         t->value[t->count++] = value;
 }
 
-/* Multiples of 1, 2 or 5 times a power of ten. */
+/* Returns multiples of 1, 2 or 5 times a power of ten. */
 static struct weft_ticks even(double low, double high, int most)
 {
     struct weft_ticks t = {0};
@@ -28,7 +28,7 @@ static struct weft_ticks even(double low, double high, int most)
     return t;
 }
 
-/* 1, 2 and 5 in every decade; if these are too many, 1 and 3, or only powers of ten, or every second or third of these
+/* Returns 1, 2 and 5 in every decade; if these are too many, 1 and 3, or powers of ten, or every second or third power,
  * and so on. */
 static struct weft_ticks of_decades(double low, double high, int most)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * curves.c - computes losses over steps: for each arm, at its learning rate, the mean, smallest and largest over seeds.
+ * curves.c - computes losses over steps: for each arm, at its learning rate, the mean, the smallest and the largest
+ * loss over seeds.
  *
  * Steps are divided into as many equal intervals as a chart has points. The loss of a run in an interval is the mean of
  * its logged losses there, so a point does not depend on a single batch.
@@ -20,7 +21,7 @@ struct pieces {
 };
 struct thinned {
     int count, points;
-    int64_t steps; /* number of steps that are divided into intervals: the same for all arms */
+    int64_t steps; /* number of steps that are divided into intervals, the same for all arms */
     struct pieces *run;
     double *train_step, *val_step; /* the last step that any run logged in an interval */
 };
@@ -126,7 +127,7 @@ static const struct pieces *find_seed(const struct thinned *t, int64_t seed)
     return NULL;
 }
 
-/* With a base: the band of the differences from it, seed by seed. */
+/* If there is a base, computes the band of the differences from the base, seed by seed. */
 static enum weft_status make_band(struct weft_band *band, const struct thinned *t, const struct thinned *base, bool val,
                                   struct weft_arena *arena)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * findings.c - compares every arm with the first seed by seed, and repeats with the arms that they repeat.
+ * findings.c - compares every arm with the first arm, seed by seed, and every repeat with the arm that it repeats.
  *
- * The learning rate was chosen on validation; the test loss is compared. The family of comparisons is the plan's,
- * without arms that repeat another, so omitting arms later does not make intervals narrower. A verdict is given at a
- * look of the plan, over its seeds; further finished runs wait for the next look. Arms whose runs are not pairs have no
- * verdict, and arms that do not differ from the first at all have failed, because their settings had no effect.
+ * Learning rates are chosen by validation loss; arms are compared by test loss. The family contains all comparisons in
+ * the plan except repeats, so omitting arms later does not make intervals narrower. Verdicts are given only at the
+ * planned looks, over the seeds of the look; further finished runs wait for the next look. Arms whose runs are not
+ * pairs have no verdict, and arms that do not differ from the first at all have failed, because their settings had no
+ * effect.
  */
 #include "report/read/results.h"
 
@@ -20,8 +21,8 @@ static const char *const names[] = {
     [WEFT_TOO_FEW_SEEDS] = "too few seeds",
 };
 
-/* From this accuracy an arm has solved its task: the remaining loss measures how sure it is, not how often it is
- * right. */
+/* An arm with at least this accuracy has solved its task: its remaining loss measures how confident it is, not how
+ * often it is right. */
 static const double solved_accuracy = 0.995;
 
 /* A decrease between the last two tenths of the steps counts if it exceeds this fraction of the loss and this number of
@@ -70,7 +71,7 @@ static enum weft_status conclude(struct weft_finding *f, const char *verdict, co
     return text ? WEFT_OK : WEFT_NOMEM;
 }
 
-/* ---- comparing with the first */
+/* ---- comparison with the first arm */
 
 /* Returns whether the plan has the seed. Folders passed to `weft compare` have no plan. */
 static bool is_planned(const struct weft_results *r, int64_t seed)
@@ -79,7 +80,7 @@ static bool is_planned(const struct weft_results *r, int64_t seed)
     return !r->name || (seed >= first && seed - first < r->seed_count);
 }
 
-/* Collects the losses of the seeds that both have, in order of seeds. */
+/* Collects the losses of the seeds that both arms have, in seed order. */
 static enum weft_status pair(struct weft_results *r, const struct weft_finding *base, struct weft_finding *f)
 {
     double *losses = weft_arena_alloc(&r->arena, (size_t)(2 * f->seeds + 1) * sizeof *losses);
@@ -133,7 +134,8 @@ static int64_t count_complete(const struct weft_results *r, const struct weft_re
     return n;
 }
 
-/* Shortens the comparison to a look. Folders passed to `weft compare` have no plan: all of their seeds count.
+/* Restricts the comparison to the seeds of a look. Folders passed to `weft compare` have no plan: all of their seeds
+ * count.
  */
 static enum weft_status look(struct weft_results *r, struct weft_result_arm *arm, bool *complete)
 {
@@ -148,27 +150,27 @@ static enum weft_status look(struct weft_results *r, struct weft_result_arm *arm
         return WEFT_OK;
     *complete = false;
     f->against = (struct weft_comparison){0};
-    return conclude(
-        f, "unfinished",
-        weft_arena_print(&r->arena, "no verdict yet: %lld of the %lld seeds that the plan %s are finished in both arms",
-                         (long long)finished, (long long)r->looks.seeds[0],
-                         r->looks.count > 1 ? "looks at first" : "fixes"));
+    return conclude(f, "unfinished",
+                    weft_arena_print(&r->arena, "no verdict yet: both arms have finished %lld of the %lld seeds %s",
+                                     (long long)finished, (long long)r->looks.seeds[0],
+                                     r->looks.count > 1 ? "of the first look" : "of the plan"));
 }
 
-/* Checks whether the arm can be compared with the first seed by seed; if not, concludes with the reason. */
+/* Checks whether the arm can be compared with the first arm, seed by seed; if not, records the reason as the
+ * finding. */
 static enum weft_status admit(struct weft_results *r, struct weft_result_arm *arm, bool *admitted)
 {
     struct weft_finding *f = &arm->found, *base = &r->arm[0].found;
     const char *reason;
     *admitted = false;
     if (r->not_comparable)
-        return conclude(f, "not comparable", "no verdict: it was scored on different samples");
+        return conclude(f, "not comparable", "no verdict: the arms were scored on different samples");
     const struct weft_result_arm *edge = r->arm[0].lr_at_edge ? &r->arm[0] : arm->lr_at_edge ? arm : NULL;
     if (r->screen_seeds && edge)
         return conclude(f, "edge of grid",
                         weft_arena_print(&r->arena,
-                                         "no verdict: the best learning rate of %s, %s, is at the edge of the grid, "
-                                         "and a better one may lie beyond it: extend lrs",
+                                         "no verdict: the best learning rate of %s, %s, is at the edge of the grid, so "
+                                         "a better one may lie beyond it: extend lrs",
                                          edge->name, weft_lr_text(edge->lr).text));
     TRY(weft_pairing_check(r, arm, &reason));
     if (reason)
@@ -186,10 +188,10 @@ static enum weft_status admit(struct weft_results *r, struct weft_result_arm *ar
         f->against = (struct weft_comparison){0};
         return conclude(
             f, "failed",
-            weft_arena_print(&r->arena,
-                             "FAILED: the arm does not differ from %s in any seed (%lld): its settings have "
-                             "no effect",
-                             r->arm[0].name, (long long)seeds));
+            weft_arena_print(
+                &r->arena,
+                "FAILED: the arm does not differ from %s in any of %lld seeds, so its settings have no effect",
+                r->arm[0].name, (long long)seeds));
     }
     *admitted = true;
     return WEFT_OK;
@@ -252,7 +254,7 @@ static const struct weft_finished *find_run(const struct weft_result_arm *arm, d
     return NULL;
 }
 
-/* With different seeds: the same model is trained again, so the difference is noise. */
+/* A repeat with different seeds trains the same model again, so the difference is noise. */
 static enum weft_status conclude_noise(struct weft_results *r, struct weft_finding *f, const struct weft_result_arm *of)
 {
     const char *name = of->name;
@@ -260,14 +262,15 @@ static enum weft_status conclude_noise(struct weft_results *r, struct weft_findi
     if (!f->seeds || !of->found.seeds)
         return conclude(f, "not run", "no run is finished");
     if (isnan(f->loss_sd))
-        return conclude(f, "noise",
-                        weft_arena_print(&r->arena,
-                                         "the model of %s with a different seed: differs by %+.4f nats, which is noise",
-                                         name, difference));
+        return conclude(
+            f, "noise",
+            weft_arena_print(
+                &r->arena, "the same model as %s with a different seed; the loss differs by %+.4f nats, which is noise",
+                name, difference));
     return conclude(f, "noise",
                     weft_arena_print(&r->arena,
-                                     "the model of %s with different seeds: the means differ by %+.4f nats, which is "
-                                     "noise; the standard deviation between its seeds is %.4f",
+                                     "the same model as %s with different seeds; the mean losses differ by %+.4f nats, "
+                                     "which is noise; the standard deviation between seeds is %.4f",
                                      name, difference, f->loss_sd));
 }
 

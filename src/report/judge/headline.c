@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * headline.c - writes the finding of a study in one sentence, for readers of nothing else.
+ * headline.c - writes the finding of a study in one sentence, for those who read nothing else.
  */
 #include "report/read/results.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMED = 3 }; /* arms; the others are counted */
+enum { NAMED = 3 }; /* number of arms that are named; the others are counted */
 
 struct sentence {
     char *text;
@@ -53,7 +53,8 @@ static int say_decided(const struct weft_results *r, const char *verdict, struct
     return count;
 }
 
-/* Writes the undecided arms, by name if they are few: "w2, latent " and the words for one arm or for several. */
+/* Writes the undecided arms, by name if there are few ("w2 and latent"), followed by the phrase for one arm or the one
+ * for several. */
 static void say_open(const struct weft_results *r, const char *verdict, const char *one, const char *several,
                      const char *words, struct sentence *s)
 {
@@ -65,7 +66,7 @@ static void say_open(const struct weft_results *r, const char *verdict, const ch
     say(s, "%s", s->used ? "; " : "");
     for (int i = 1, named = 0; i < r->arm_count && count <= NAMED; i++)
         if (has(&r->arm[i], verdict))
-            say(s, "%s%s", named++ ? ", " : "", r->arm[i].name);
+            say(s, "%s%s", !named++ ? "" : named == count ? " and " : ", ", r->arm[i].name);
     if (count > NAMED)
         say(s, "%d arms", count);
     say(s, " %s%s", count == 1 ? one : several, words);
@@ -88,7 +89,7 @@ static void say_caveat(struct sentence *s, bool *first, const char *text)
 static void say_sizes(const struct weft_results *r, struct sentence *s, bool *first)
 {
     const struct weft_result_arm *arm = NULL;
-    const char *remedy = strcmp(r->match, "none") == 0 ? ", which match=params makes equal" : "";
+    const char *remedy = strcmp(r->match, "none") == 0 ? "; set match=params to equalise them" : "";
     char text[256];
     double most = 0;
     int differ = 0;
@@ -106,7 +107,7 @@ static void say_sizes(const struct weft_results *r, struct sentence *s, bool *fi
         snprintf(text, sizeof text, "%.63s has %.0f %% of the parameters of %.63s%s", arm->name, 100 * (1 + most),
                  r->arm[0].name, remedy);
     else
-        snprintf(text, sizeof text, "parameters differ from those of %.63s by up to %.0f %%%s", r->arm[0].name,
+        snprintf(text, sizeof text, "parameter counts differ from that of %.63s by up to %.0f %%%s", r->arm[0].name,
                  100 * fabs(most), remedy);
     say_caveat(s, first, text);
 }
@@ -138,18 +139,18 @@ void weft_results_headline(const struct weft_results *r, char text[WEFT_VERDICT_
     for (int i = 1; i < r->arm_count; i++)
         solved &= r->arm[i].repeats || r->arm[i].found.solved;
     if (decided && solved)
-        say(&s, ", but all arms solve the task: only the loss differs");
+        say(&s, ", but all arms solve the task, so only the loss differs");
     snprintf(words, sizeof words, " not differ measurably from %s", r->arm[0].name);
     say_open(r, "not resolved", "does", "do", words, &s);
     say_open(r, "failed", "", "", "failed: the settings have no effect", &s);
-    say_open(r, "edge of grid", "has", "have", " no verdict: a best learning rate is at the edge of the grid", &s);
+    say_open(r, "edge of grid", "has", "have", " no verdict: the best learning rate is at the edge of the grid", &s);
     say_open(r, "not paired", "has", "have", " no verdict: not paired by seed", &s);
     say_open(r, "too few seeds", "has", "have", " no verdict: too few seeds", &s);
     say_open(r, "unfinished", "is", "are", " not finished", &s);
     say_open(r, "not run", "has", "have", " not run yet", &s);
     say_caveats(r, &s);
     if (!s.used)
-        say(&s, r->arm[0].found.seeds ? "%s has a test loss of %s" : "%s has not finished a run", r->arm[0].name,
+        say(&s, r->arm[0].found.seeds ? "%s has a test loss of %s" : "%s has no finished run", r->arm[0].name,
             weft_loss_text(r->arm[0].found.loss).text);
     if (r->stand_in_for)
         say(&s, ", on stand-in data");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * ladder.c - evaluates a ladder, studies of the same arms at several sizes: by which factor the first arm would need
- * more compute for the loss of an arm, rung by rung, and whether that gain survives scale.
+ * ladder.c - evaluates a ladder, which is a set of studies of the same arms at several sizes. For every rung, computes
+ * how many times its own compute the first arm would need to reach the loss of an arm, and determines whether that gain
+ * survives scale.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -45,7 +46,7 @@ static enum weft_status check_arms(const struct weft_rungs *l, int r)
     return WEFT_OK;
 }
 
-/* Returns the number of seeds that every rung judges. */
+/* Returns the number of seeds compared on every rung: the smallest number on any rung, at most WEFT_LADDER_SEEDS. */
 static int64_t count_seeds(const struct weft_rungs *l)
 {
     int64_t seeds = WEFT_LADDER_SEEDS;
@@ -88,7 +89,7 @@ static double compute(const struct weft_rungs *l, int r, int i)
     return l->rung[r].arm[i].flops * l->rung[r].arm[i].tokens;
 }
 
-/* Without a curve, no trend is known. */
+/* Names the verdict; without a fitted curve, the trend is unknown. */
 static const char *name_verdict(const struct weft_ladder *of)
 {
     bool worse = !isnan(of->trend.interval.low);
@@ -106,8 +107,8 @@ static void describe(const struct weft_rungs *l, const struct weft_rung_arm *arm
         return;
     }
     snprintf(text, WEFT_VERDICT_TEXT,
-             "%s: on the largest rung %s would need %.3g times [%.3g, %.3g] the compute for the same loss, and this "
-             "multiplier changes by a factor of %.3g [%.3g, %.3g] per tenfold compute",
+             "%s: on the largest rung, %s would need %.3g times [%.3g, %.3g] the compute for the same loss, and this "
+             "multiplier changes by a factor of %.3g [%.3g, %.3g] per tenfold increase in compute",
              arm->verdict, l->rung[0].arm[0].name, exp(m->value), exp(m->interval.low), exp(m->interval.high),
              pow(10, of->trend.value), pow(10, of->trend.interval.low), pow(10, of->trend.interval.high));
 }
@@ -233,7 +234,8 @@ static void print(const struct weft_rungs *l, FILE *to)
             fprintf(to, "curves: %.4g + A C^-a, with a = %.3g and %.3g", arm->ladder.floor, arm->ladder.exponent[0],
                     arm->ladder.exponent[1]);
         if (arm->judged && isfinite(arm->ladder.prediction_error))
-            fprintf(to, "; the largest rung of %s, predicted from the smaller ones, is off by %+.4f nats",
+            fprintf(to,
+                    "; the loss of %s on the largest rung, as predicted from the smaller rungs, is off by %+.4f nats",
                     l->rung[0].arm[0].name, arm->ladder.prediction_error);
         fputs(arm->judged ? "\n" : "", to);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * noise.c - estimates the noise of the test set, in addition to the noise of the seeds, from the test items that every
- * run kept, paired item by item with the first arm. The verdict is always based on the seeds; if a different test set
- * could change it, a note mentions that.
+ * noise.c - estimates the noise of the test set, in addition to the noise of the seeds, from the test items recorded by
+ * every run, paired item by item with the first arm. The verdict is always based on the seeds; if a different test set
+ * could change it, a note warns of this.
  *
  * If all seeds have the same items (text), an item's difference is its mean over seeds, and more seeds do not remove
  * this noise. If every seed draws its own items (recall), the interval over seeds already contains this noise.
@@ -67,7 +67,7 @@ static enum weft_status take_first(struct pool *p, const double *weight, int64_t
     return WEFT_OK;
 }
 
-/* A set of items, with its noise. */
+/* Adds a set of items with its noise. */
 static enum weft_status pool_add(struct pool *p, const double *cost, const double *weight, const struct weft_items *t,
                                  struct weft_item_noise noise, struct weft_arena *arena)
 {
@@ -167,7 +167,7 @@ static enum weft_status add_runs(struct arm_noise *n)
     return WEFT_OK;
 }
 
-/* ---- what a reader must know */
+/* ---- notes for the reader */
 
 __attribute__((format(printf, 4, 5))) static enum weft_status note(struct weft_results *r, struct weft_test_noise *t,
                                                                    bool warning, const char *format, ...)
@@ -185,7 +185,7 @@ __attribute__((format(printf, 4, 5))) static enum weft_status note(struct weft_r
 
 static double width(struct weft_interval i) { return i.high - i.low; }
 
-/* Returns whether a different test set could move the deciding interval onto 0. */
+/* Returns whether the interval that decides the verdict could contain 0 with a different test set. */
 static bool is_fragile(const struct weft_finding *f)
 {
     enum weft_verdict verdict = weft_verdict(&f->against);
@@ -203,17 +203,17 @@ static enum weft_status judge_noise(struct weft_results *r, struct weft_result_a
     bool fragile = is_fragile(f), large = width(t->difference.interval) > width(f->against.alone) / 2;
     if (!fragile && !large)
         return WEFT_OK;
-    return note(r, t, fragile,
-                "%s: with a different test set of this size (%lld %s) the difference would be between %+.3g and %+.3g "
-                "nats in 95 %% of cases, for the same runs%s",
-                arm->name, (long long)t->difference.items, t->kind, another.low, another.high,
-                fragile ? ", and the verdict could be different. More seeds do not change that; a larger test set "
-                          "(eval_samples) does"
-                        : "");
+    return note(
+        r, t, fragile,
+        "%s: with a different test set of this size (%lld %s), the difference would be between %+.3g and %+.3g nats "
+        "for the same runs in 95 %% of cases%s",
+        arm->name, (long long)t->difference.items, t->kind, another.low, another.high,
+        fragile ? ", and the verdict could change. More seeds would not help; a larger test set (eval_samples) would"
+                : "");
 }
 
-/* An untrusted file removes the figures of the arm, and a note gives the reason; the report is written nevertheless,
- * because its verdicts do not depend on the file. */
+/* If a file of items cannot be trusted, the figures of the arm are omitted and a note gives the reason. The report is
+ * still written, because its verdicts do not depend on the file. */
 static enum weft_status leave_out(struct weft_results *r, struct weft_result_arm *arm, enum weft_status status)
 {
     char story[500];
@@ -223,7 +223,7 @@ static enum weft_status leave_out(struct weft_results *r, struct weft_result_arm
     weft_error_clear();
     arm->found.test = (struct weft_test_noise){0};
     memset(arm->run_noise, 0, (size_t)arm->run_count * sizeof *arm->run_noise);
-    return note(r, &arm->found.test, true, "%s: the noise of its test set is unknown: %s", arm->name, story);
+    return note(r, &arm->found.test, true, "%s: the noise of its test set is unknown (%s)", arm->name, story);
 }
 
 static enum weft_status judge_arm(struct arm_noise *n)
@@ -239,7 +239,7 @@ static enum weft_status judge_arm(struct arm_noise *n)
         return WEFT_OK;
     if (!n->loss.same && !n->loss.different)
         return note(n->r, t, false,
-                    "%s: the noise of its test set is unknown: only some of its seeds have the same items",
+                    "%s: the noise of its test set is unknown, because only some of its seeds have the same items",
                     n->arm->name);
     t->loss = pool_result(&n->loss);
     t->own = n->loss.sets > 1 && n->loss.different;
@@ -251,7 +251,7 @@ static enum weft_status judge_arm(struct arm_noise *n)
 enum weft_status weft_results_test_noise(struct weft_results *r)
 {
     double *room = malloc(2 * WEFT_MOST_ITEMS * sizeof *room);
-    enum weft_status status = room ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for the items of a test");
+    enum weft_status status = room ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for the test items");
     for (int i = 0; i < r->arm_count && status == WEFT_OK; i++)
         status =
             judge_arm(&(struct arm_noise){.r = r, .arm = &r->arm[i], .cost = room, .weight = room + WEFT_MOST_ITEMS});

@@ -15,10 +15,10 @@ enum weft_verdict weft_verdict(const struct weft_comparison *c)
     return c->family.high < 0 ? WEFT_BETTER : c->family.low > 0 ? WEFT_WORSE : WEFT_NOT_RESOLVED;
 }
 
-/* Number of decimals for two significant digits. */
+/* Returns the number of decimals for two significant digits. */
 static int decimals(double x) { return x > 0 ? (int)fmin(fmax(1 - floor(log10(x)), 0), 12) : 3; }
 
-/* Enough decimals that no end of the interval is printed as 0. */
+/* Returns a number of decimals with which neither end of the interval is printed as 0. */
 static int interval_decimals(struct weft_interval i)
 {
     double near = fmin(fabs(i.low), fabs(i.high));
@@ -59,8 +59,7 @@ static struct seeds seeds_for(const struct weft_comparison *c, double difference
     return s;
 }
 
-/* The true difference may be anywhere in the interval, so the number of seeds is at least that for its far end.
- */
+/* The true difference may be anywhere in the interval, so the number of seeds for its far end is a lower bound. */
 static void print_not_resolved(const struct weft_comparison *c, const char *unit, char text[WEFT_VERDICT_TEXT])
 {
     if (c->sd == 0) {
@@ -68,15 +67,17 @@ static void print_not_resolved(const struct weft_comparison *c, const char *unit
         return;
     }
     int digits = interval_decimals(c->family);
-    int seen = fabs(c->mean) * pow(10, digits) < 0.5 ? decimals(fabs(c->mean)) : digits; /* it is not 0 */
+    int seen =
+        fabs(c->mean) * pow(10, digits) < 0.5 ? decimals(fabs(c->mean)) : digits; /* so that it is not printed as 0 */
     double far = -c->family.low > c->family.high ? c->family.low : c->family.high;
     double least = weft_effect_resolved(c->seeds, c->alpha) * c->sd;
-    snprintf(
-        text, WEFT_VERDICT_TEXT,
-        "not resolved: %+.*f %s [%.*f, %.*f], %lld seeds. If it truly is %+.*f, %s seeds would resolve it; %s if it "
-        "is %+.*f, and no number if it is 0. These %lld could have found %.*f or more",
-        seen, c->mean, unit, digits, c->family.low, digits, c->family.high, (long long)c->seeds, seen, c->mean,
-        seeds_for(c, c->mean).text, seeds_for(c, far).text, digits, far, (long long)c->seeds, decimals(least), least);
+    snprintf(text, WEFT_VERDICT_TEXT,
+             "not resolved: %+.*f %s [%.*f, %.*f], %lld seeds. If the true difference is %+.*f, %s seeds would resolve "
+             "it; %s seeds if it is %+.*f, and no number of seeds if it is 0. These %lld seeds could resolve a "
+             "difference of %.*f or more",
+             seen, c->mean, unit, digits, c->family.low, digits, c->family.high, (long long)c->seeds, seen, c->mean,
+             seeds_for(c, c->mean).text, seeds_for(c, far).text, digits, far, (long long)c->seeds, decimals(least),
+             least);
 }
 
 static bool excludes_zero(struct weft_interval i) { return i.low > 0 || i.high < 0; }
@@ -90,8 +91,8 @@ static void print_doubt(const struct weft_comparison *c, char text[WEFT_VERDICT_
     int digits = (int)fmax(interval_decimals(boot), interval_decimals(c->alone));
     size_t used = strlen(text);
     snprintf(text + used, WEFT_VERDICT_TEXT - used,
-             " (for this arm alone, the t interval is [%.*f, %.*f] but the bootstrap interval [%.*f, %.*f]: look at "
-             "the seeds)",
+             " (for this arm alone, the t interval is [%.*f, %.*f] but the bootstrap interval is [%.*f, %.*f]: check "
+             "the individual seeds)",
              digits, c->alone.low, digits, c->alone.high, digits, boot.low, digits, boot.high);
 }
 

@@ -34,7 +34,7 @@
   /* Limits a logarithmic axis to the range of the data instead of whole decades. */
   const tight = (u, min, max) => (min > 0 ? [min / 1.08, max * 1.08] : [1e-3, 1]);
 
-  /* Returns the steps of all arms, then mean, low and high of each arm. */
+  /* Returns the steps of all arms, followed by the mean, low and high values of each arm. */
   function columns(chart) {
     return uPlot.join(chart.bands.map((b) => [b.step, b.mean, b.low, b.high]));
   }

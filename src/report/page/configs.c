@@ -29,7 +29,7 @@ static void put_gate(const struct weft_result_gate *gate, FILE *to)
     }
 }
 
-/* Gates are rows: there are more of them than arms, and their summaries wrap. */
+/* Gates are rows because there are more gates than arms, and their summaries need several lines. */
 void weft_html_gates(const struct weft_results *r, FILE *to)
 {
     const char *name, *summary;

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POINTS = 40 }; /* points of a curve */
+enum { POINTS = 40 }; /* number of points of a curve */
 
 static void put_ticks(struct weft_plot *p, const struct weft_rungs *l, const struct weft_rung_arm *arm)
 {
@@ -18,7 +18,8 @@ static void put_ticks(struct weft_plot *p, const struct weft_rungs *l, const str
         weft_plot_tick(p, arm->compute[0][r], weft_short_text(arm->compute[0][r]).text);
 }
 
-/* Draws one of the two curves between the smallest and the largest rung; its factor follows from the last point. */
+/* Draws one of the two curves between the smallest and the largest rung; the curve's factor is computed from its last
+ * point. */
 static void put_curve(const struct weft_plot *p, const struct weft_rungs *l, int i, int a)
 {
     const struct weft_rung_arm *arm = &l->arm[i];
@@ -39,7 +40,7 @@ static void put_losses(const struct weft_rungs *l, int i, FILE *to)
     for (int a = 0; a < 2; a++)
         for (int r = 0; r < l->count; r++)
             weft_plot_include(&p, arm->compute[a][r], l->rung[r].arm[a ? i : 0].found.loss);
-    weft_plot_open(&p, "test loss over compute", "FLOPs of a run", "test loss, nats");
+    weft_plot_open(&p, "test loss by compute", "FLOPs of a run", "test loss, nats");
     put_ticks(&p, l, arm);
     for (int a = 0; a < 2; a++) {
         put_curve(&p, l, i, a);
@@ -98,16 +99,18 @@ static void put_arm(const struct weft_rungs *l, int i, FILE *to)
     fputs("</p>\n", to);
     if (!arm->judged)
         return;
-    fprintf(to, "<div class=\"pair\">\n<div><h3>How many times the compute %s would need for the same loss</h3>\n",
+    fprintf(to, "<div class=\"pair\">\n<div><h3>Compute that %s would need for the same loss, as a multiple</h3>\n",
             l->rung[0].arm[0].name);
     put_multipliers(l, i, to);
-    fputs("</div>\n<div><h3>Test loss over compute</h3>\n", to);
+    fputs("</div>\n<div><h3>Test loss by compute</h3>\n", to);
     put_losses(l, i, to);
     fputs("</div>\n</div>\n", to);
     put_table(l, i, to);
     if (isfinite(arm->ladder.prediction_error))
-        fprintf(to, "<p>The largest rung of %s, predicted from the smaller ones, is off by %+.4f nats.</p>\n",
-                l->rung[0].arm[0].name, arm->ladder.prediction_error);
+        fprintf(
+            to,
+            "<p>The loss of %s on the largest rung, as predicted from the smaller rungs, is off by %+.4f nats.</p>\n",
+            l->rung[0].arm[0].name, arm->ladder.prediction_error);
 }
 
 static void put_page(const struct weft_rungs *l, FILE *to)
@@ -123,7 +126,7 @@ static void put_page(const struct weft_rungs *l, FILE *to)
     fputs("<p>Ranking on the largest rung: ", to);
     weft_html(to, ranking);
     fputs(".</p>\n", to);
-    weft_html_key(first, "Dots are means over seeds, bars are joint 95 % intervals for all arms.", to);
+    weft_html_key(first, "Dots are means over seeds; bars are joint 95 % intervals for all arms.", to);
     for (int i = 1; i < first->arm_count; i++)
         if (l->arm[i].name)
             put_arm(l, i, to);

@@ -63,32 +63,32 @@ static void note_design(const struct weft_results *r, const struct noting *n)
                                     : "each arm at the learning rate of its config",
         alike ? own : lrs,
         r->lr_count < 2   ? ""
-        : r->screen_seeds ? ", chosen on validation with separate seeds and judged on test"
-                          : ", chosen on validation and reported on test");
+        : r->screen_seeds ? ", chosen on the validation set with separate seeds and judged on the test set"
+                          : ", chosen on the validation set and reported on the test set");
 }
 
 static void note_data(const struct weft_results *r, const struct noting *n)
 {
     const char *data = weft_result_option(&r->arm[0], "data");
     if (r->stand_in_for)
-        say(n, true, "Trained on stand-in data, %s, instead of %s: the losses do not apply to the latter.",
+        say(n, true, "Trained on stand-in data, %s, instead of %s, so the losses do not apply to the original data.",
             data ? data : "", r->stand_in_for);
 }
 
-/* The budget fixes a different number on a machine of a different speed. */
+/* The number of steps that fit a budget depends on the speed of the machine. */
 static void note_budget(const struct weft_results *r, const struct noting *n)
 {
     const char *warmup = weft_result_option(&r->arm[0], "warmup");
     if (r->whole_steps > r->steps)
         say(n, false,
-            "A budget of %g minutes fixed the number of steps: %lld of %lld, the same for all arms. For the same plan "
-            "on any machine, set steps=%lld and warmup=%s without a budget.",
+            "A budget of %g minutes reduced the number of steps of all arms to %lld of %lld. To get the same plan on "
+            "any machine, set steps=%lld and warmup=%s without a budget.",
             r->budget, (long long)r->steps, (long long)r->whole_steps, (long long)r->steps, warmup ? warmup : "0");
     else if (r->whole_steps)
-        say(n, false, "All steps fit into the budget of %g minutes.", r->budget);
+        say(n, false, "All steps fit within the budget of %g minutes.", r->budget);
 }
 
-/* Writes what the intervals are adjusted for, in addition to the number of arms. */
+/* Writes the looks for which the intervals are adjusted, and the study that this one follows. */
 static void note_looks(const struct weft_results *r, const struct noting *n)
 {
     const struct weft_looks *l = &r->looks;
@@ -98,11 +98,11 @@ static void note_looks(const struct weft_results *r, const struct noting *n)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld", k ? ", " : "", (long long)l->seeds[k]);
     if (l->count > 1)
         say(n, false,
-            "Looks after %s seeds until every arm is decided; verdicts and intervals are adjusted for these %d looks "
-            "and %lld comparison%s.",
+            "The study looks at its results after %s seeds until every arm is decided; verdicts and intervals are "
+            "adjusted for these %d looks and %lld comparison%s.",
             list, l->count, (long long)l->comparisons, l->comparisons == 1 ? "" : "s");
     if (*r->parent)
-        say(n, false, "Follows the study in %s, with different seeds.", r->parent);
+        say(n, false, "This study follows the one in %s, with different seeds.", r->parent);
 }
 
 static void note_size(const struct weft_results *r, const struct noting *n)
@@ -111,9 +111,9 @@ static void note_size(const struct weft_results *r, const struct noting *n)
     for (int i = 1; i < r->arm_count; i++)
         most = fmax(most, fabs((double)r->arm[i].params / (double)weft_max(1, r->arm[0].params) - 1));
     if (strcmp(r->match, "none") != 0)
-        say(n, false, "Arms are matched in %s by %s.", r->match, r->match_by);
+        say(n, false, "Arms are matched in %s by adjusting %s.", r->match, r->match_by);
     else if (most > 0.02)
-        say(n, false, "Arms are not matched in size: parameters differ from those of %s by up to %.0f %%.",
+        say(n, false, "Arms are not matched in size: parameter counts differ from that of %s by up to %.0f %%.",
             r->arm[0].name, 100 * most);
 }
 
@@ -121,11 +121,11 @@ static void note_tuning(const struct weft_results *r, const struct noting *n)
 {
     if (r->lr_count < 2 && r->arm_count > 1)
         say(n, false,
-            "Learning rates were not tuned: the verdicts hold for these rates. lrs=\"RATE RATE RATE\" chooses the best "
-            "for each arm.");
+            "Learning rates were not tuned, so the verdicts hold only for these rates. To choose the best rate for "
+            "each arm, set lrs=\"RATE RATE RATE\".");
 }
 
-/* Writes the decrease of the loss at the end of training, for arms that longer training would improve most. */
+/* Writes how much the training loss decreased at the end, for the arms whose loss was still falling. */
 static void note_falling(const struct weft_results *r, const struct noting *n)
 {
     enum { NAMED = 6 };
@@ -149,17 +149,17 @@ static void note_gates(const struct weft_results *r, const struct noting *n)
 {
     for (int i = 0; i < r->arm_count; i++)
         if (r->arm[i].gates_failed)
-            say(n, true, "%s fails %d of %d checks of its gates, so it is not the model that its config describes.",
-                r->arm[i].name, r->arm[i].gates_failed, r->arm[i].gates_checks);
+            say(n, true, "%s fails %d of %d gate checks, so its model does not match its config.", r->arm[i].name,
+                r->arm[i].gates_failed, r->arm[i].gates_checks);
 }
 
-/* The study was trained with --unsafe. */
+/* Warns of failed simulated studies; training then required --unsafe. */
 static void note_simulated(const struct weft_results *r, const struct noting *n)
 {
     if (r->simulated.failed)
         say(n, true,
-            "%d of %d checks of simulated studies failed before this study was trained (`weft verify --study`): its "
-            "queue, ledger or report may be wrong.",
+            "%d of %d checks of simulated studies failed before this study was trained (`weft verify --study`), so the "
+            "queue, ledger or report of this study may be wrong.",
             r->simulated.failed, r->simulated.checks);
 }
 
@@ -174,22 +174,22 @@ static void note_test(const struct weft_results *r, const struct noting *n)
             say(n, t->warning, "%s.", t->note);
     }
     if (own)
-        say(n, false, "Every seed has its own test set, so intervals over seeds include the noise of test sets.");
+        say(n, false, "Every seed has its own test set, so intervals over seeds include the noise of the test set.");
 }
 
-/* Writes what cannot be checked because an earlier release did not record it. */
+/* Lists the values that cannot be checked because an earlier release did not record them. */
 static void note_unbound(const struct weft_results *r, const struct noting *n)
 {
     if (r->unbound)
         say(n, true,
-            "Not checked: only the ledger vouches for %lld of %lld runs, and nothing binds them to the plan, as in "
-            "release 0.1.0.",
+            "Not checked: %lld of %lld runs are recorded only in the ledger, without a hash that binds them to the "
+            "plan, as in release 0.1.0.",
             (long long)r->unbound, (long long)r->finished);
     if (r->uncounted)
-        say(n, true, "Not checked: the costs of the arms, which were counted by Weft %s.", r->version);
+        say(n, true, "Not checked: the costs of the arms, because they were computed by Weft %s.", r->version);
 }
 
-/* Writes which arms have no verdict, and what is unknown about the pairing. */
+/* Writes why arms have no verdict, and which facts about the pairing are not recorded. */
 static void note_pairing(const struct weft_results *r, const struct noting *n)
 {
     char text[400];
@@ -214,7 +214,7 @@ static void note_edges(const struct weft_results *r, const struct noting *n)
         say(n, true, "The best learning rate is at the edge of the grid, so a better one may lie beyond it: %s.", list);
 }
 
-/* Failed runs and runs that have not been started are treated alike, because the table is based on the others. */
+/* Does not distinguish failed runs from runs that have not been started: the table omits both. */
 static void note_missing(const struct weft_results *r, const struct noting *n)
 {
     enum { NAMED = 8 };
@@ -233,9 +233,9 @@ static void note_missing(const struct weft_results *r, const struct noting *n)
                                          (long long)(arm->first_seed + k));
         }
         if (missing > 0)
-            say(n, true, "%s lacks %lld of %lld runs, %s%s%s: they failed or are unfinished.", arm->name,
-                (long long)missing, (long long)planned, named ? "of seeds " : "all of which choose learning rates",
-                list, named > NAMED ? " and others" : "");
+            say(n, true, "%s lacks %lld of %lld runs (%s%s%s), which failed or are unfinished.", arm->name,
+                (long long)missing, (long long)planned, named ? "seeds " : "all for choosing the learning rate", list,
+                named > NAMED ? " and others" : "");
     }
 }
 
@@ -246,7 +246,9 @@ static void note_engines(const struct weft_results *r, const struct noting *n)
         for (int k = 0; k < r->arm[i].run_count; k++) {
             const char *isa = r->arm[i].run[k].isa;
             if (first && !weft_dnn_same_bits(first, isa)) {
-                say(n, true, "Runs used different matmul engines, %s and %s, so their bits differ.", first, isa);
+                say(n, true,
+                    "Runs used different matmul engines, %s and %s, so their weights do not agree bit for bit.", first,
+                    isa);
                 return;
             }
             first = isa;
@@ -264,14 +266,14 @@ void weft_results_notes(const struct weft_results *r, weft_note_fn *note, void *
     note_size(r, &n);
     bool open = r->looks.count == 1 || weft_results_open(r); /* otherwise the plan needs no more runs */
     if (r->finished < r->planned && open)
-        say(&n, true, "%lld of %lld runs are finished; the results are based on them.", (long long)r->finished,
+        say(&n, true, "The results are based on the %lld of %lld runs that are finished.", (long long)r->finished,
             (long long)r->planned);
     if (open)
         note_missing(r, &n);
     note_engines(r, &n);
     if (r->left_out)
         say(&n, false,
-            "%lld line%s of the ledger ignored: different settings, a different build, or replaced by a later run.",
+            "%lld line%s of the ledger ignored: the settings or the build differ, or a later run counts instead.",
             (long long)r->left_out, r->left_out == 1 ? "" : "s");
     note_gates(r, &n);
     note_simulated(r, &n);

@@ -17,7 +17,8 @@ static void put_p(double p, FILE *to)
 /* ---- comparisons */
 
 struct columns {
-    bool any, percent, bootstrap, items; /* any: something is compared; percent: a relative difference makes sense */
+    bool any, percent, bootstrap,
+        items; /* any: at least one arm is compared; percent: a relative difference makes sense */
 };
 
 static struct columns find_columns(const struct weft_results *r)
@@ -61,7 +62,7 @@ static void put_comparisons(const struct weft_results *r, struct columns columns
 {
     const char *names[12] = {"Arm", "Seeds", "Mean difference"};
     static const char *const others[] = {"95 %, all arms jointly", "95 %, this arm alone", "p", "p, Holm",
-                                         "Over seed noise",        "Seeds to resolve it"};
+                                         "Ratio to seed noise",    "Seeds to resolve it"};
     int named = 3;
     if (columns.percent)
         names[named++] = "Relative";
@@ -76,18 +77,18 @@ static void put_comparisons(const struct weft_results *r, struct columns columns
     weft_html_close_table(to);
     if (!columns.percent)
         fprintf(to,
-                "<p>No percentages: the loss of %s is close to 0 (below %g nats, or its answers are nearly all right), "
-                "so they would be arbitrarily large.</p>\n",
+                "<p>Percentages are omitted because they would be arbitrarily large: the loss of %s is close to 0 "
+                "(below %g nats, or nearly all answers are right).</p>\n",
                 r->arm[0].name, WEFT_LEAST_PERCENT_LOSS);
 }
 
-/* A table of its own, so that this interval is not read as that of a verdict. */
+/* Writes a separate table, so that readers do not mistake this interval for the one that determines the verdict. */
 static void put_item_noise(const struct weft_results *r, FILE *to)
 {
     static const char *const names[] = {"Arm", "Test items", "95 %, test items only", NULL};
-    fputs("<h3>Noise of the test items only</h3>\n<p>The interval of the difference for different test items and the "
-          "same runs. It does not contain the noise of seeds, so it can be much narrower than the intervals above. "
-          "Verdicts do not use it.</p>\n",
+    fputs("<h3>Noise of the test items only</h3>\n<p>These intervals show how much each difference would vary if the "
+          "same runs were scored on different test items. They exclude the noise between seeds, so they can be much "
+          "narrower than the intervals above. Verdicts do not use them.</p>\n",
           to);
     weft_html_open_table("Noise of the test items only", names, to);
     for (int i = 1; i < r->arm_count; i++) {
@@ -113,7 +114,7 @@ void weft_html_numbers(const struct weft_results *r, FILE *to)
 
 /* ---- runs */
 
-enum { MOST_RUNS = 1000 }; /* to keep the page small */
+enum { MOST_RUNS = 1000 }; /* limits the size of the page */
 
 static void put_run(const char *arm, const struct weft_finished *run, FILE *to)
 {

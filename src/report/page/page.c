@@ -42,7 +42,7 @@ static void put_headline(const struct page *p)
 }
 static void put_notes(const struct page *p) { weft_results_notes(p->r, weft_html_note, p->to); }
 
-/* ---- large ones */
+/* ---- large slots */
 
 static void put_dots(const struct page *p) { weft_html_dots(p->r, p->to); }
 static void put_verdicts(const struct page *p) { weft_html_verdicts(p->r, p->to); }
@@ -83,7 +83,7 @@ void weft_report_page(const struct weft_results *r, const struct weft_curves *c,
     while ((open = strstr(at, "{{")) && (close = strstr(open, "}}"))) {
         fwrite(at, 1, (size_t)(open - at), to);
         const struct slot *slot = find_slot(open + 2, (size_t)(close - open - 2));
-        if (slot) /* an unknown name leaves a gap, which the test of the page finds */
+        if (slot) /* an unknown name leaves the slot empty, which a test detects */
             slot->put(&p);
         at = close + 2;
     }

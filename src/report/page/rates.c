@@ -32,8 +32,8 @@ static void put_picture(const struct weft_results *r, FILE *to)
             weft_plot_include(&p, lr[k], weft_result_screened_loss(r, &r->arm[i], lr[k]));
     if (!p.any)
         return;
-    weft_html_key(r, "A large dot is the chosen rate.", to);
-    weft_plot_open(&p, "validation loss over learning rate, as in the table below", "learning rate",
+    weft_html_key(r, "A large dot marks the chosen rate.", to);
+    weft_plot_open(&p, "validation loss by learning rate, as in the table below", "learning rate",
                    "validation loss, nats");
     for (int k = 0; k < n; k++)
         weft_plot_tick(&p, lr[k], weft_lr_text(lr[k]).text);
@@ -62,9 +62,9 @@ void weft_html_lrs(const struct weft_results *r, FILE *to)
     if (r->lr_count < 2)
         return;
     fprintf(to,
-            "<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds%s; the smallest was chosen. The "
-            "flatter a curve, the less an arm depends on its learning rate.</p>\n",
-            r->screen_seeds ? " that are not judged" : "");
+            "<h2 id=\"lrs\">Learning rates</h2>\n<p>Mean validation loss over seeds%s; the rate with the smallest loss "
+            "was chosen. The flatter the curve, the less the arm depends on its learning rate.</p>\n",
+            r->screen_seeds ? " that are not used for verdicts" : "");
     put_picture(r, to);
     for (int64_t k = 0; k < r->lr_count; k++) {
         text[k] = weft_lr_text(r->lr[k]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * run_figures.c - lists the figures of a single run as names and texts, and the notes above them.
+ * run_figures.c - lists the figures of a single run as names and values, and the notes above them.
  */
 #include "report/read/results.h"
 
@@ -101,10 +101,10 @@ void weft_run_notes(const struct weft_run_report *run, weft_note_fn *note, void 
         note(context, true, text);
     }
     if (run->log.gates_failed > 0) {
-        snprintf(text, sizeof text,
-                 "%lld of %lld checks of its gates failed, so it is not the model that its config describes.",
+        snprintf(text, sizeof text, "%lld of %lld gate checks failed, so the model does not match its config.",
                  (long long)run->log.gates_failed, (long long)run->log.gates_checks);
         note(context, true, text);
     }
-    note(context, false, "One run does not show the noise: a different seed gives a different loss.");
+    note(context, false,
+         "A single run does not show the noise between seeds: a different seed gives a different loss.");
 }

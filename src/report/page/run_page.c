@@ -24,7 +24,7 @@ static void add(struct weft_chart *chart, const struct curves *c, int curve)
         chart->series[chart->count++] = (struct weft_series){names[curve], curve, &c->band[curve]};
 }
 
-/* If memory is missing, the curves are omitted; the figures remain. */
+/* Omits the curves if there is not enough memory for them; the figures remain. */
 static void make_charts(const struct weft_run_report *run, struct curves *c)
 {
     const struct weft_runlog *log = &run->log;
@@ -32,7 +32,7 @@ static void make_charts(const struct weft_run_report *run, struct curves *c)
     *c = (struct curves){.chart = {
                              {.id = "loss",
                               .title = "Loss",
-                              .about = "Cross-entropy of the batches, and of held-out samples.",
+                              .about = "Cross-entropy of the training batches and of held-out samples.",
                               .y_title = "loss, nats"},
                              {.id = "norm",
                               .title = "Gradient norm",
@@ -63,17 +63,18 @@ static void put_charts(const struct curves *c, FILE *to)
         fputs("<p>The log has fewer than two points.</p>\n", to);
         return;
     }
-    fputs("<p>A point is the mean of the values logged in its interval of steps; the band is their range. Drag over a "
-          "chart to zoom, and double-click to reset.</p>\n"
-          "<noscript><p>The charts need JavaScript; the tables below them do not.</p></noscript>\n",
-          to);
-    weft_html_legend("Losses in the chart", names, c->band[1].count < 2 ? 1 : 2, to); /* a point is not a curve */
+    fputs(
+        "<p>Each point is the mean of the values logged in its interval of steps; the band is their range. Drag over a "
+        "chart to zoom, and double-click to reset.</p>\n"
+        "<noscript><p>The charts need JavaScript; the tables below them do not.</p></noscript>\n",
+        to);
+    weft_html_legend("Losses in the chart", names, c->band[1].count < 2 ? 1 : 2, to); /* one point is not a curve */
     for (int i = 0; i < CHARTS; i++)
         if (weft_chart_is_drawn(&c->chart[i]))
             weft_html_chart(&c->chart[i], to);
     if (c->band[1].count < 2)
-        fputs("<p>Validation was scored only at the end, or not yet; set the option <code>eval_every</code> for a "
-              "curve.</p>\n",
+        fputs("<p>The validation loss was computed only at the end, or not yet. To get a curve, set the option "
+              "<code>eval_every</code>.</p>\n",
               to);
 }
 
@@ -151,10 +152,10 @@ void weft_run_page(const void *report, FILE *to)
     put_settings(arm, true, to);
     fputs("</details>\n", to);
     put_samples(run->samples, to);
-    fputs("<h2 id=\"reproduce\">To reproduce</h2>\n<p>In the run's folder; the weights must have the same "
-          "SHA-256.</p>\n<pre tabindex=\"0\"><code>weft audit .                            # the same run again, "
-          "compared record by record\nweft train config.json --out ../again   # the same run in a different "
-          "folder</code></pre>\n</main>\n",
+    fputs("<h2 id=\"reproduce\">To reproduce</h2>\n<p>Run one of these commands in the run's folder. The new weights "
+          "must have the same SHA-256.</p>\n<pre tabindex=\"0\"><code>weft audit .                            # repeat "
+          "the run and compare it record by record\nweft train config.json --out ../again   # repeat the run in a "
+          "different folder</code></pre>\n</main>\n",
           to);
     weft_html_open_data(to);
     weft_html_chart_data(names, CURVES, c.chart, CHARTS, to);

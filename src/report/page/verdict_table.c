@@ -13,7 +13,7 @@
 static void put_against(double x, double first, FILE *to)
 {
     double more = first != 0 ? 100 * (x / first - 1) : NAN;
-    if (fabs(more) >= 0.05) /* a smaller one would be printed as 0 */
+    if (fabs(more) >= 0.05) /* a smaller difference would be printed as 0 */
         fprintf(to, " <small>%+.*f&nbsp;%%</small>", fabs(more) < 10 ? 1 : 0, more);
 }
 
@@ -46,7 +46,8 @@ static void put_name(const struct weft_results *r, int i, FILE *to)
         fprintf(to, " %lld, matched</small>", (long long)arm->matched);
     }
     if (arm->gates_failed)
-        fprintf(to, " <small class=\"bad\">%d checks of its gates failed</small>", arm->gates_failed);
+        fprintf(to, " <small class=\"bad\">%d gate check%s failed</small>", arm->gates_failed,
+                arm->gates_failed == 1 ? "" : "s");
     fputs("</th>", to);
 }
 
@@ -70,7 +71,7 @@ static void put_speed(const struct weft_finding *f, FILE *to)
         fprintf(to, " <small>runs: %s</small>", range.text);
 }
 
-/* Writes the verdict as the name of a class: letters and -. */
+/* Writes the verdict as a CSS class name, which consists of letters and hyphens. */
 static void put_class(const char *verdict, FILE *to)
 {
     for (; *verdict; verdict++)

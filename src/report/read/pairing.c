@@ -2,9 +2,9 @@
  *
  * pairing.c - checks whether runs of two arms with the same seed are a pair: they read the same stream of samples and
  * started from the same values in the weights that both have (same name, shape, rule and init_key). Seeds are
- * independent draws only if they read different streams. If one of these does not hold, a difference seed by seed does
- * not measure the arms, and there is no verdict. Values that an earlier release did not record are not checked, and the
- * report mentions that.
+ * independent draws only if they read different streams. If one of these conditions does not hold, the differences
+ * between runs with the same seed do not measure the arms, and there is no verdict. Values that an earlier release did
+ * not record are not checked, and the report mentions them.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -43,7 +43,7 @@ static enum weft_status check_seeds(struct weft_results *r, const struct weft_re
     return WEFT_OK;
 }
 
-/* Returns whether the option decides which samples are read: options of the task have the owner "task=NAME". */
+/* Returns whether the option affects which samples are read: options of the task have the owner "task=NAME". */
 static bool is_deciding(const char *task, const char *option)
 {
     static const char *const others[] = {"steps", "batch", "micro_batches", "context", "vocab", "task"};
@@ -82,9 +82,9 @@ static enum weft_status check_stream(struct weft_results *r, const struct weft_r
     if (!*run->stream_sha256 || !*base->stream_sha256 || strcmp(run->stream_sha256, base->stream_sha256) == 0)
         return WEFT_OK;
     list_options(r, arm, options, sizeof options);
-    return refuse(r, reason, "with seed %lld it read different samples from %s, or in a different order (%s)",
+    return refuse(r, reason, "with seed %lld its samples or their order differ from those of %s (%s)",
                   (long long)run->seed, r->arm[0].name,
-                  *options ? options : "no option that decides this differs, so the data may have changed");
+                  *options ? options : "no option that affects the samples differs, so the data may have changed");
 }
 
 /* ---- the initial weights */
@@ -121,7 +121,8 @@ static enum weft_status add_weight(struct weights *w, const char *name, const ch
     return to->name && to->value ? WEFT_OK : WEFT_NOMEM;
 }
 
-/* A value consists of the rule, with shape and init_key, and the hash: equal rules must have equal hashes. */
+/* A value consists of the rule, including shape and init_key, and the hash. If the rules are equal, the hashes must be
+ * equal. */
 static enum weft_status read_weight(void *context, const char *name, const char *value)
 {
     struct weights *w = context;
@@ -156,9 +157,10 @@ static enum weft_status check_weights(struct weft_results *r, const struct weft_
     TRY(compare_weights(first, path, &found));
     if (!*found.differs)
         return WEFT_OK;
-    return refuse(r, reason,
-                  "with seed %lld its initial values of %s differ from those of %s, although drawn by the same rule",
-                  (long long)run->seed, found.differs, r->arm[0].name);
+    return refuse(
+        r, reason,
+        "with seed %lld its initial values of %s differ from those of %s, although the same rule generates both",
+        (long long)run->seed, found.differs, r->arm[0].name);
 }
 
 /* ---- both */
@@ -190,8 +192,8 @@ bool weft_results_unrecorded(const struct weft_results *r, char text[400])
             weights += !initial_path(&r->arm[i].run[k], path);
         }
     snprintf(text, 400,
-             "Not recorded: the samples that %lld of %lld runs read and the initial weights of %lld. For these it is "
-             "not checked that arms with the same seed read the same samples and started from the same weights.",
+             "Not recorded: the samples that %lld of %lld runs read and the initial weights of %lld. For these runs, "
+             "Weft cannot check that arms with the same seed read the same samples and started from the same weights.",
              (long long)streams, (long long)runs, (long long)weights);
     return streams + weights > 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * recount.c - compares the values of arms in study.json with those computed from their configs: costs whenever results
- * are read, and gates in an audit.
+ * recount.c - compares the values of arms in study.json with values computed from the arms' configs: costs whenever
+ * results are read, and gates in an audit.
  *
- * The config comes from a run and was compared with the plan. Nothing can be computed for an arm without runs.
+ * The config of an arm comes from one of its runs, which has already been compared with the plan, so arms without runs
+ * cannot be checked.
  */
 #include "dnn/dnn.h"
 #include "report/read/results.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- an arm as its plan has it */
+/* ---- an arm as planned */
 
 enum weft_status weft_result_arm_configure(const struct weft_result_arm *of, const char *data, struct weft_arm *arm,
                                            bool *there)
@@ -53,7 +54,7 @@ bool weft_results_same_isa(const struct weft_results *r, const char *isa)
 
 /* ---- costs */
 
-/* Buffers are laid out for the instruction set. */
+/* The layout of buffers depends on the instruction set. */
 static enum weft_status compare_costs(const struct weft_results *r, const struct weft_result_arm *arm,
                                       const struct weft_account *a, double tokens)
 {
@@ -73,7 +74,8 @@ static enum weft_status compare_costs(const struct weft_results *r, const struct
     };
     for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
         if (fabs(costs[i].said - costs[i].counted) > 1e-12 * fabs(costs[i].counted))
-            return FAIL(WEFT_FORMAT, "%s/study.json has %s = %.17g for %s, but its config gives %.17g: it was edited",
+            return FAIL(WEFT_FORMAT,
+                        "%s/study.json has %s = %.17g for %s, but its config gives %.17g: the plan was edited",
                         r->folder, costs[i].name, costs[i].said, arm->name, costs[i].counted);
     return WEFT_OK;
 }
@@ -94,7 +96,7 @@ static enum weft_status recount(const struct weft_results *r, const struct weft_
     return status;
 }
 
-/* Compares the values that study.json has for all arms together with their configs and costs. */
+/* Compares the values in study.json that apply to all arms with the configs and costs of the arms. */
 static enum weft_status check_head(const struct weft_results *r)
 {
     char steps[32];
@@ -103,8 +105,8 @@ static enum weft_status check_head(const struct weft_results *r)
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         const char *value = weft_result_option(&r->arm[0], options[i][0]);
         if (!value || strcmp(value, options[i][1]) != 0)
-            return FAIL(WEFT_FORMAT, "%s/study.json has %s=%s, but the config of %s has %s: it was edited", r->folder,
-                        options[i][0], options[i][1], r->arm[0].name, value ? value : "none");
+            return FAIL(WEFT_FORMAT, "%s/study.json has %s=%s, but the config of %s has %s: the plan was edited",
+                        r->folder, options[i][0], options[i][1], r->arm[0].name, value ? value : "none");
     }
     bool params = strcmp(r->match, weft_match_names[WEFT_MATCH_PARAMS]) == 0;
     bool flops = strcmp(r->match, weft_match_names[WEFT_MATCH_FLOPS]) == 0;
@@ -112,9 +114,10 @@ static enum weft_status check_head(const struct weft_results *r)
         const struct weft_result_arm *a = &r->arm[i], *base = &r->arm[0];
         double ratio = flops ? a->flops / base->flops : (double)a->params / (double)base->params;
         if ((params || flops) && !(fabs(ratio - 1) <= WEFT_MATCH_LIMIT))
-            return FAIL(WEFT_FORMAT,
-                        "%s/study.json records that %s is matched in %s, but it differs by %+.1f %%: it was edited",
-                        r->folder, a->name, r->match, 100 * (ratio - 1));
+            return FAIL(
+                WEFT_FORMAT,
+                "%s/study.json records that %s is matched in %s, but it differs by %+.1f %%: the plan was edited",
+                r->folder, a->name, r->match, 100 * (ratio - 1));
     }
     return WEFT_OK;
 }
@@ -129,7 +132,8 @@ enum weft_status weft_results_recount(struct weft_results *r)
 
 /* ---- gates */
 
-/* Compares whether each gate passed. The number of checks depends on instruction sets, threads and time. */
+/* Compares only whether each gate passed, because the number of checks depends on instruction sets, threads and time.
+ */
 static enum weft_status compare_gates(const struct weft_results *r, const struct weft_result_arm *arm,
                                       const struct weft_arm *as)
 {
@@ -142,7 +146,7 @@ static enum weft_status compare_gates(const struct weft_results *r, const struct
         if (!said->failed != !found->failed || !said->checks != !found->checks)
             return FAIL(
                 WEFT_CHECK,
-                "%s/study.json records that %d of %d checks of the gate %s of %s failed, but here it is %d of %d%s%s",
+                "%s/study.json records that %d of %d checks of the gate %s of %s failed, but here %d of %d fail%s%s",
                 r->folder, said->failed, said->checks, said->gate, arm->name, found->failed, found->checks,
                 *found->message ? ": " : "", found->message);
     }

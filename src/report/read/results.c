@@ -20,7 +20,7 @@ static const char *copy(struct weft_results *r, struct weft_fields *f, const cha
     return text;
 }
 
-/* Weft 0.1.0 used a different name. */
+/* Returns the name of a key, which was different in Weft 0.1.0. */
 static const char *either(const struct weft_fields *f, const char *name, const char *before)
 {
     return json_object_get(f->object, name) || !json_object_get(f->object, before) ? name : before;
@@ -53,7 +53,7 @@ static void read_gates(struct weft_results *r, struct weft_fields *f, struct wef
     }
 }
 
-/* Formats a value as a setting does, so that it can be compared with the config of a run. */
+/* Formats a value in the same way as settings, so that it can be compared with the config of a run. */
 static const char *entry_value(struct weft_results *r, struct weft_fields *config, const char *name)
 {
     const json_t *value = json_object_get(config->object, name);
@@ -154,7 +154,7 @@ static void read_numbers(struct weft_results *r, struct weft_fields *f)
     }
 }
 
-/* Plans from before looks existed have one, after all seeds. */
+/* Plans written before looks existed have one look, after all seeds. */
 static void read_looks(struct weft_results *r, struct weft_fields *f)
 {
     const json_t *looks = NULL;
@@ -165,7 +165,7 @@ static void read_looks(struct weft_results *r, struct weft_fields *f)
         const json_t *seeds = json_array_get(looks, i);
         l->seeds[l->count] = json_integer_value(seeds);
         if (!json_is_integer(seeds) || l->seeds[l->count] < 1 || l->seeds[l->count] > r->seed_count)
-            weft_field_refuse(f, "looks", "has an entry that is not one of the study's numbers of seeds");
+            weft_field_refuse(f, "looks", "has an entry that is not between 1 and the number of seeds");
         l->count++;
     }
     if (!l->count)
@@ -183,7 +183,7 @@ static void read_budget(struct weft_results *r, struct weft_fields *f)
     f->status = b.status;
 }
 
-/* Release 0.1.0 recorded no hash. */
+/* Checks the hash of the plan, which release 0.1.0 did not record. */
 static enum weft_status check_plan(struct weft_results *r, const char *path, const json_t *object)
 {
     const char *recorded = json_string_value(json_object_get(object, "plan_sha256"));

@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A plan for different hosts checks only small copies, and its runs check more. Otherwise their gates passed if the
- * plan's gates did; the number of checks depends on instruction sets, threads and time. */
+/* Compares the gates of a run with those of its arm in the plan. A plan for different hosts checks only small copies of
+ * the model, and its runs check more. Otherwise, the gates of the run must have passed if and only if those of the plan
+ * did; only the number of checks may differ, because it depends on instruction sets, threads and time. */
 static enum weft_status check_gates(const struct weft_results *r, struct weft_result_arm *arm,
                                     const struct weft_finished *run, const struct weft_runlog *log)
 {
@@ -61,7 +62,7 @@ enum weft_status weft_result_check_log(struct weft_results *r, struct weft_resul
     struct weft_runlog log;
     TRY(weft_runlog_load(&log, run->folder, &r->arena));
     run->fall = mean_loss(&log.train, 0.8, 0.9) - mean_loss(&log.train, 0.9, 1);
-    if (!*run->chain && !*log.chain) { /* from release 0.1.0, or removed with their folder */
+    if (!*run->chain && !*log.chain) { /* a run of release 0.1.0, or its folder was removed */
         r->unbound++;
         return WEFT_OK;
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * results_runs.c - selects the lines of the ledger that are runs of the study as currently planned.
+ * results_runs.c - selects the ledger lines that record runs of the study as currently planned.
  *
- * The ledger is kept when a study is changed: lines of a different build, with a different number of steps, or with
+ * The ledger is kept when a study is changed: lines from a different build, with a different number of steps, or with
  * settings that the arm no longer has are ignored. The settings are those in the run's folder; if the folder was
- * removed, the line counts. A folder without a config, or whose config does not have the seed and learning rate of its
- * name and its line, is rejected, because the run was replaced.
+ * removed, the line counts. A folder without a config is rejected, and so is a folder whose config has a seed or
+ * learning rate different from those in its name and its line, because the run was replaced.
  */
 #include "base/json.h"
 #include "report/read/results.h"
@@ -21,10 +21,10 @@
 struct comparing {
     const struct weft_result_arm *arm;
     const struct weft_finished *run;
-    int count, same; /* number of options in the config, and of those equal to the arm's */
+    int count, same; /* number of options in the config, and of those that equal the arm's */
 };
 
-/* Checks that an option that differs between runs has the value of the line. */
+/* Checks that an option that differs between runs has the value in the line. */
 static bool is_of_run(const struct weft_finished *run, const char *name, const char *value)
 {
     int64_t whole;
@@ -64,9 +64,9 @@ static enum weft_status has_settings(const struct weft_result_arm *arm, const st
     return WEFT_OK;
 }
 
-/* ---- the ledger against itself */
+/* ---- consistency of the ledger */
 
-/* Ties are in the order of the ledger. */
+/* Ties are sorted in the order of the ledger. */
 static int by_arm_and_weights(const void *a, const void *b)
 {
     const struct weft_finished *x = *(const struct weft_finished *const *)a,
@@ -76,8 +76,8 @@ static int by_arm_and_weights(const void *a, const void *b)
     return order ? order : (x > y) - (x < y);
 }
 
-/* Different seeds give different weights, unless a line was copied. Lines of older releases have no chain, and their
- * weights are not compared. */
+/* Runs with different seeds have different weights, unless a line was copied. Lines of older releases have no chain,
+ * and their weights are not compared. */
 static enum weft_status check_lines(struct weft_results *r, const struct weft_finished *list, int64_t count)
 {
     const struct weft_finished **sorted = weft_arena_alloc(&r->arena, (size_t)weft_max(1, count) * sizeof *sorted);
@@ -90,13 +90,14 @@ static enum weft_status check_lines(struct weft_results *r, const struct weft_fi
         const struct weft_finished *a = sorted[i - 1], *b = sorted[i];
         if (b->chain[0] && a->seed != b->seed && strcmp(a->arm, b->arm) == 0 &&
             strcmp(a->weights_sha256, b->weights_sha256) == 0)
-            return FAIL(WEFT_FORMAT, "%s/runs.jsonl:%lld has the weights of line %lld, which has a different seed",
-                        r->folder, (long long)(b - list) + 1, (long long)(a - list) + 1);
+            return FAIL(WEFT_FORMAT,
+                        "%s/runs.jsonl:%lld has the same weights as line %lld, although their seeds differ", r->folder,
+                        (long long)(b - list) + 1, (long long)(a - list) + 1);
     }
     return WEFT_OK;
 }
 
-/* Either all runs that count have a chain, or none has. */
+/* Either all runs that count have a chain, or none do. */
 static enum weft_status check_chains(const struct weft_results *r)
 {
     const struct weft_finished *with = NULL, *without = NULL;
@@ -213,7 +214,8 @@ double weft_result_screened_loss(const struct weft_results *r, const struct weft
     return n && (!r->screen_seeds || n == r->screen_seeds) ? sum / (double)n : NAN;
 }
 
-/* Chooses by the screening runs, which are not judged; a repeat has the learning rate of the arm that it repeats. */
+/* Chooses the learning rate from the screening runs, which do not count for verdicts; a repeat gets the learning rate
+ * of the arm that it repeats. */
 static void choose_screened(const struct weft_results *r, struct weft_result_arm *arm)
 {
     double least = INFINITY;
@@ -234,8 +236,8 @@ static void choose_screened(const struct weft_results *r, struct weft_result_arm
         }
 }
 
-/* For earlier studies and compared runs: chooses the smallest mean validation loss; while runs are missing, among the
- * learning rates with the most seeds. */
+/* For earlier studies and compared runs: chooses the learning rate with the smallest mean validation loss; while runs
+ * are missing, only among the rates with the most seeds. */
 static void choose_judged(struct weft_result_arm *arm)
 {
     int seeds = 0;

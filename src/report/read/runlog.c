@@ -35,7 +35,7 @@ static enum weft_status add_point(struct weft_curve *c, struct weft_arena *arena
 
 static bool has(const struct weft_fields *f, const char *name) { return json_object_get(f->object, name) != NULL; }
 
-/* A non-finite score is null. */
+/* A non-finite score is stored as null. */
 static bool has_number(const struct weft_fields *f, const char *name)
 {
     return has(f, name) && !json_is_null(json_object_get(f->object, name));
@@ -72,7 +72,7 @@ static void take_gates(struct weft_runlog *log, struct weft_fields *f)
     log->gates_failed = weft_field_int(f, "gates_failed", 0, log->gates_checks);
 }
 
-/* A run of 0.1.0 that was started by an older build. */
+/* Returns whether the value is "unknown", as in runs of release 0.1.0 that an older build started. */
 static bool is_unknown(const struct weft_fields *f, const char *name)
 {
     const char *text = json_string_value(json_object_get(f->object, name));
@@ -122,20 +122,20 @@ static enum weft_status follow_chain(struct weft_runlog *log, struct weft_chain 
     size_t text;
     bool continues = weft_chain_read(chain, lines->text, lines->bytes, &text);
     if (lines->number > 1 ? *log->chain && !continues : !continues && strstr(lines->text, "\"chain\": "))
-        return FAIL(WEFT_FORMAT, "%s is not what was written there: the log was edited", where);
+        return FAIL(WEFT_FORMAT, "%s does not match the chain of hashes: the log was edited", where);
     if (continues && chain->lines == lines->number)
         memcpy(log->chain, chain->head, sizeof chain->head);
     return WEFT_OK;
 }
 
-/* A step has only a few records: a file with many of one step is not a log. */
+/* A log has only a few records per step; a file with many records for one step is not a log. */
 static enum weft_status count_records(const struct weft_runlog *log, int64_t before, int *records, const char *where)
 {
     enum { MOST = 1000 };
     *records = log->steps == before ? *records + 1 : 0;
     if (log->steps < before || *records > MOST)
         return FAIL(WEFT_FORMAT, "%s: step %lld %s: Weft did not write this log", where, (long long)log->steps,
-                    log->steps < before ? "comes after a later one" : "has more than 1000 records");
+                    log->steps < before ? "follows a later step" : "has more than 1000 records");
     return WEFT_OK;
 }
 
@@ -156,7 +156,7 @@ static enum weft_status read_records(struct weft_runlog *log, struct weft_lines 
     int records = 0;
     weft_chain_start(&chain);
     TRY(weft_lines_next(lines));
-    while (lines->bytes && lines->text[lines->bytes - 1] == '\n') { /* otherwise it is still incomplete */
+    while (lines->bytes && lines->text[lines->bytes - 1] == '\n') { /* otherwise the last line is incomplete */
         int64_t before = log->steps;
         snprintf(where, sizeof where, "%s:%lld", lines->path, (long long)lines->number);
         TRY(follow_chain(log, &chain, lines, where));
@@ -167,7 +167,7 @@ static enum weft_status read_records(struct weft_runlog *log, struct weft_lines 
     return WEFT_OK;
 }
 
-/* Checks the record of the gates that the log names; logs of earlier releases name none. */
+/* Checks the record of the gates against its hash in the log; logs of earlier releases have no such hash. */
 static enum weft_status check_gates(const struct weft_runlog *log, const char *folder)
 {
     char path[4096], hash[65] = "";
@@ -177,8 +177,8 @@ static enum weft_status check_gates(const struct weft_runlog *log, const char *f
     if (access(path, F_OK) == 0)
         TRY(weft_sha256_within(path, WEFT_MAX_CONFIG_BYTES, hash));
     if (strcmp(hash, log->gates_sha256) != 0)
-        return FAIL(WEFT_FORMAT, "%s %s: it was changed after the run", path,
-                    *hash ? "does not have the hash recorded in the log" : "is missing, but the log has its hash");
+        return FAIL(WEFT_FORMAT, "%s %s, so it was changed after the run", path,
+                    *hash ? "does not match the hash recorded in the log" : "is missing, but the log has its hash");
     return WEFT_OK;
 }
 

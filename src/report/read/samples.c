@@ -21,7 +21,7 @@ enum weft_status weft_run_data_hash(const char *folder, char hash[65])
         return WEFT_OK;
     snprintf(file, sizeof file, "%s/optimizer.safetensors", path);
     if (weft_safetensors_open(&f, file) != WEFT_OK) {
-        weft_error_clear(); /* a comparison needs no checkpoint */
+        weft_error_clear(); /* a comparison does not need a checkpoint */
         return WEFT_OK;
     }
     const char *found = weft_safetensors_metadata(f, "data_sha256");
@@ -66,7 +66,7 @@ enum weft_status weft_results_check_samples(struct weft_results *r)
 {
     const struct weft_result_arm *a = &r->arm[0], *b = &r->arm[1];
     struct list l = {""};
-    bool data_known = *a->data_sha256 && *b->data_sha256; /* then the name of their folder does not matter */
+    bool data_known = *a->data_sha256 && *b->data_sha256; /* then the names of the data folders do not matter */
     compare(r, "task", &l);
     compare(r, "vocab", &l);
     compare(r, "eval_samples", &l);

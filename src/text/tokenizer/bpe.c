@@ -43,17 +43,16 @@ static size_t merge_short(const struct weft_tokenizer *t, const char *piece, siz
 
 /* ---- long pieces
  *
- * A token sequence is the BPE encoding of its bytes if and only if each two adjacent tokens are the encoding of their
- * own bytes. Proof: suppose every two adjacent tokens are, and take the first merge that crosses a boundary between
- * two of them. All earlier merges nearby were inside these two tokens, and the same ones would happen in the same order
- * without the rest of the text. So this merge would also happen when the two are encoded alone, a contradiction.
- * Conversely, if no merge crosses the outer boundaries of two adjacent tokens, the rest of the text has no effect on
- * them.
+ * A token sequence is the BPE encoding of its bytes if and only if every two adjacent tokens are the encoding of their
+ * own bytes. Proof: suppose every two adjacent tokens are, and take the first merge that crosses a boundary between two
+ * of them. All earlier merges nearby were inside these two tokens, and they would happen in the same order without the
+ * rest of the text. So this merge would also happen when the two are encoded alone, a contradiction. Conversely, if no
+ * merge crosses the outer boundaries of two adjacent tokens, the rest of the text has no effect on them.
  *
  * So windows can be merged one after another. The last tokens of a window, which the following text might change, are
  * dropped, and the next window starts there. The two tokens at the boundary must then be checked: encoding their bytes
- * must give these two again. If it does not, the text has an effect far to its left, and the piece is merged as a
- * whole.
+ * must give these two again. If it does not, the following text affects tokens far to its left, and the piece is merged
+ * as a whole.
  */
 enum { WINDOW = 1 << 14, DROPPED = 1 << 10 };
 

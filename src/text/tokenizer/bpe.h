@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * bpe.h - the tokenizer's internals; private to src/text.
+ * bpe.h - declares the internals of tokenizers; private to src/text.
  *
  * Encoding splits a text at added tokens (added.c) and the rest into chunks at gaps, which threads process in parallel
  * (encode.c). A chunk is normalized (normal.c), patterns split it into pieces (cut.c, pattern.c), and the bytes or
- * characters of a piece are merged to tokens (bpe.c, bpe_chars.c).
+ * characters of a piece are merged into tokens (bpe.c, bpe_chars.c).
  */
 #ifndef WEFT_TEXT_BPE_H
 #define WEFT_TEXT_BPE_H
@@ -19,7 +19,7 @@ struct weft_token {
     const char *bytes; /* not NUL-terminated */
     uint32_t size;     /* >= 1 once set */
     bool special;
-    bool added; /* searched for in texts, not produced by merging */
+    bool added; /* the token is searched for in texts, not produced by merging */
     bool byte;  /* TEXT: <0xHH>, one byte of a character that is not in the vocabulary */
 };
 
@@ -28,7 +28,7 @@ struct weft_merge {
     int32_t left, right, made;
 };
 
-/* Added tokens, which are searched for in a text before anything else. */
+/* Added tokens, which are searched for in a text before any other step. */
 struct weft_added {
     int count, room;
     struct weft_token *text;
@@ -50,19 +50,20 @@ struct weft_normal {
     int steps;
     struct weft_normal_step {
         enum weft_normal_kind kind;
-        struct weft_token from, to; /* PREPEND and REPLACE: `to`, which may be empty; REPLACE: every `from` */
+        struct weft_token from,
+            to; /* PREPEND inserts `to`, REPLACE replaces every `from` with `to`; `to` may be empty */
     } step[WEFT_NORMAL_STEPS];
 };
 
-/* Before splitting a text, the pre-tokenizers ByteLevel and Metaspace replace spaces with `mark` and may prepend one if
- * the text does not begin with it: never, only at the beginning, or to every text between added tokens. */
+/* Before splitting a text, the pre-tokenizers ByteLevel and Metaspace replace spaces with `mark` and may prepend a mark
+ * to a text that does not begin with one: never, only at the beginning, or to every text between added tokens. */
 enum weft_lead { WEFT_LEAD_NONE, WEFT_LEAD_FIRST, WEFT_LEAD_ALWAYS };
 
-/* From tokens to text (decode.c). */
+/* The conversion of tokens to text (decode.c). */
 struct weft_decoder {
     struct weft_normal replace;
-    bool bytes;             /* <0xHH> is a byte */
-    struct weft_token mark; /* removed from the first token; "": nothing */
+    bool bytes;             /* a token <0xHH> is a byte */
+    struct weft_token mark; /* removed from the first token; "": nothing is removed */
     char strip;             /* one such character is removed from the beginning of the text; 0: none */
 };
 
@@ -73,13 +74,13 @@ struct weft_tokenizer {
     struct weft_token *token;
     int32_t begin, end;                  /* the tokens that a text begins and ends with, or -1 */
     struct weft_added added, normalized; /* searched for in the original and in the normalized text */
-    const char *source;                  /* the tokenizer.json it was read from, or NULL */
+    const char *source;                  /* the tokenizer.json from which it was read, or NULL */
     size_t source_bytes;
 
     int merges;
     struct weft_merge *merge;
     int32_t byte[256];         /* the token of a byte, or -1 */
-    bool missing;              /* some byte has no token */
+    bool missing;              /* at least one byte has no token */
     struct weft_map rank;      /* weft_pair_key -> merge */
     struct weft_strings whole; /* pieces that are one token (a shortcut); for CHAR, all tokens */
     size_t longest;            /* size of the longest token in `whole` */
@@ -87,13 +88,13 @@ struct weft_tokenizer {
     /* TEXT: */
     int32_t ascii[128];    /* the token of a character, or -1 */
     struct weft_map chars; /* the tokens of the other characters */
-    struct weft_map joins; /* pairs of code points that are neighbours across a merge */
+    struct weft_map joins; /* pairs of code points that are adjacent where a merge joins two tokens */
     int32_t unknown;       /* the token of characters that are not in the vocabulary; -1: they become byte tokens */
     bool fuse_unknown;     /* consecutive unknown characters share one token */
 
     struct weft_normal normal;
     enum weft_lead lead;
-    struct weft_token mark; /* replaces spaces; "": they stay */
+    struct weft_token mark; /* replaces spaces; "": spaces are kept */
     struct weft_cut *cut;
     bool gaps;  /* a gap (below) splits every text */
     bool bytes; /* a text is encoded byte by byte */
@@ -111,7 +112,8 @@ void weft_byte_name_write(const struct weft_token *token, char *name);
 /* Returns the number of bytes, at most strlen(name), or 0 if a character does not represent a byte. */
 size_t weft_byte_name_read(const char *name, char *bytes);
 
-/* ---- construction (tokenizer.c): create, set every token once and all merges, then finish. `name` is for messages. */
+/* ---- construction (tokenizer.c): create, set every token once and all merges, then finish. Messages contain `name`.
+ */
 enum weft_status weft_tokenizer_create(struct weft_tokenizer **t, enum weft_tokenizer_kind kind, int vocab, int merges);
 enum weft_status weft_tokenizer_set(struct weft_tokenizer *t, int32_t id, const char *bytes, size_t size, bool special);
 enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t, const char *name);
@@ -126,7 +128,7 @@ size_t weft_utf8_read(const char *text, size_t bytes, uint32_t *code);
 size_t weft_utf8_write(uint32_t code, char text[4]);
 /* Returns the length of the longest valid UTF-8 prefix. */
 size_t weft_utf8_valid(const char *text, size_t bytes);
-/* A name from a file, for messages; long names are truncated. */
+/* A name from a file, as shown in messages; long names are truncated. */
 struct weft_shown {
     char text[48];
 };
@@ -137,18 +139,19 @@ struct weft_shown weft_name_show(const char *name);
 enum weft_status weft_added_create(struct weft_tokenizer *t, struct weft_added *a, int room);
 void weft_added_put(struct weft_added *a, struct weft_token text, int32_t id);
 /* Returns the offset of the first added token at or after `from`, the longest if several start there, or `bytes` if
- * there is none (added.c). Without `specials`, special tokens are skipped, with any token that begins inside them. */
+ * there is none (added.c). Without `specials`, special tokens are skipped, together with any token that begins inside
+ * them. */
 size_t weft_added_find(const struct weft_added *a, const char *text, size_t from, size_t bytes, bool specials,
                        int *which);
 
 /* A gap is a position between a visible ASCII character and a space, or an ASCII letter or digit and a newline. GPT-2's
  * pattern and the patterns of Llama 3 and Qwen2 always split there, whatever the context, so both sides can be encoded
- * independently. These return the first gap at or after `from` (or `bytes`), and the last gap (or 0). */
+ * independently. These functions return the first gap at or after `from` (or `bytes`), and the last gap (or 0). */
 size_t weft_gap_first(const char *text, size_t from, size_t bytes);
 size_t weft_gap_last(const char *text, size_t bytes);
 
 /* Compiles a pattern: a literal text, or a regular expression in the syntax of Oniguruma, which Hugging Face's
- * tokenizers use, if PCRE2 is certain to read it in the same way (pattern.c). `path` is for messages. */
+ * tokenizers use, if PCRE2 is certain to interpret it in the same way (pattern.c). Messages contain `path`. */
 enum { WEFT_MAX_PATTERN = 4096 };
 struct pcre2_real_code_8;
 enum weft_status weft_pattern_compile(struct pcre2_real_code_8 **code, const char *path, const char *pattern,
@@ -162,10 +165,10 @@ enum weft_status weft_cut_create(struct weft_cut **cut);
 enum weft_status weft_cut_add_gpt2(struct weft_cut *cut);
 enum weft_status weft_cut_add(struct weft_cut *cut, const char *path, const char *pattern, bool literal,
                               enum weft_cut_matches matches, bool invert);
-bool weft_cut_is_gpt2(const struct weft_cut *cut); /* GPT-2's pattern and no other */
+bool weft_cut_is_gpt2(const struct weft_cut *cut); /* returns whether GPT-2's pattern is the only one */
 void weft_cut_free(struct weft_cut *cut);
 
-struct weft_cutter; /* per-thread state to apply it */
+struct weft_cutter; /* per-thread state for applying a weft_cut */
 enum weft_status weft_cutter_create(struct weft_cutter **c, const struct weft_cut *cut);
 void weft_cutter_free(struct weft_cutter *c);
 void weft_cutter_start(struct weft_cutter *c, const char *text, size_t bytes);
@@ -180,8 +183,8 @@ struct weft_buffer {
     size_t size, room;
 };
 enum weft_status weft_buffer_add(struct weft_buffer *b, const char *bytes, size_t size);
-/* Applies the steps, using two buffers. The result is in one of them or is `text` itself. PREPEND is skipped unless the
- * text `begins` here. */
+/* Applies the steps, using two buffers. The result is in one of the buffers or is `text` itself. PREPEND is skipped
+ * unless the text `begins` here. */
 enum weft_status weft_normalize(const struct weft_normal *n, const char *text, size_t bytes, bool begins,
                                 struct weft_buffer buffer[2], const char **out, size_t *size);
 /* Appends the text with every `from` replaced by `to`. */
@@ -224,8 +227,8 @@ size_t weft_bpe_units(const struct weft_tokenizer *t, const char *piece, size_t 
 /* Writes the tokens of any text, for the kind TEXT (bpe_chars.c). */
 enum weft_status weft_bpe_chars(const struct weft_tokenizer *t, struct weft_bpe_work *work, const char *piece,
                                 size_t size, int32_t *tokens, size_t *count);
-/* Fills ascii, chars, joins and byte from the tokens and merges; sets `gaps` to false if a merge joins what a gap
- * separates. */
+/* Fills ascii, chars, joins and byte from the tokens and merges; sets `gaps` to false if a merge joins characters that
+ * a gap separates. */
 enum weft_status weft_bpe_chars_finish(struct weft_tokenizer *t, const char *name);
 
 /* ---- decoding (decode.c): fills `shown` from the tokens and the decoder */

@@ -3,8 +3,8 @@
  * bpe_chars.c - encodes by BPE over characters, as in SentencePiece: a text is not split into words before merging.
  *
  * A character that is not in the vocabulary becomes the tokens of its bytes, or the unknown token. Neither is ever
- * merged. Two adjacent characters are also never merged if no merge has them as neighbours. So a text is cut at all
- * these places, mostly before words, and the parts are merged separately, which gives the tokens of the whole.
+ * merged. Two adjacent characters are also never merged if they are adjacent in no merge. So a text is cut at all these
+ * places, mostly before words. Merging the parts separately gives the same tokens as merging the whole text.
  */
 #include "text/tokenizer/bpe.h"
 
@@ -95,7 +95,7 @@ static size_t part_size(const struct weft_tokenizer *t, const char *piece, size_
     return at;
 }
 
-/* Encodes a character without a token, or a byte that is not UTF-8. */
+/* Encodes a character without a token, or a byte that is not valid UTF-8. */
 static size_t put_unknown(const struct weft_tokenizer *t, const char *piece, size_t size, bool after_unknown,
                           int32_t *tokens, size_t *count)
 {

@@ -91,7 +91,7 @@ static void enqueue(struct list *l, int32_t node, int32_t rank)
     b->node[b->count++] = node;
 }
 
-/* Must be called when the node's token or the next one changed; its old queue entry becomes stale. */
+/* Must be called when the token of the node or of the next node has changed, which makes the old queue entry stale. */
 static void update_pair(struct list *l, int32_t node)
 {
     struct node *n = &l->node[node];

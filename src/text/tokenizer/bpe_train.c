@@ -24,7 +24,7 @@ struct word {
 struct pair {
     int32_t left, right;
     int64_t count;
-    int32_t *words; /* words that contain it, or once did */
+    int32_t *words; /* words that contain the pair, or once did */
     size_t word_count, word_room;
     bool raised; /* in training.raised */
 };
@@ -111,7 +111,7 @@ static enum weft_status count_words(struct training *tr, const char *text, size_
  * special tokens, or at the end of the input. */
 static enum weft_status count_block(struct training *tr, const char *text, size_t bytes, bool last, size_t *done)
 {
-    size_t longest = 0, at = 0, sure = bytes; /* a special token that starts before `sure` is complete */
+    size_t longest = 0, at = 0, sure = bytes; /* any special token that starts before `sure` is complete */
     int which = 0;
     for (int i = 0; i < tr->specials.count; i++)
         longest = tr->specials.text[i].size > longest ? tr->specials.text[i].size : longest;
@@ -210,7 +210,7 @@ static struct entry heap_pop(struct training *tr)
     return top;
 }
 
-/* Finds the most frequent pair, or -1 if none is left. */
+/* Returns the most frequent pair, or -1 if none is left. */
 static enum weft_status best_pair(struct training *tr, int32_t *best)
 {
     *best = -1;
@@ -305,7 +305,7 @@ static enum weft_status merge_word(struct training *tr, struct weft_merge m, int
 
 /* ---- tokens */
 
-/* Finds or adds the token for the concatenation: different merges can give the same text. */
+/* Finds or adds the token for the concatenation; it may exist, because different merges can give the same text. */
 static enum weft_status make_token(struct training *tr, const struct weft_token *left, const struct weft_token *right,
                                    int32_t *made)
 {
@@ -422,10 +422,10 @@ static enum weft_status train(struct training *tr, struct weft_tokenizer **t, FI
 {
     enum { MAX_VOCAB = 1 << 24 };
     if (count < 0 || count > 1024)
-        return FAIL(WEFT_INVALID, "%d special tokens: the limit is 1024", count);
+        return FAIL(WEFT_INVALID, "there are %d special tokens, but the limit is 1024", count);
     if (vocab < 256 + count || vocab > MAX_VOCAB)
         return FAIL(WEFT_INVALID,
-                    "a vocabulary of %d is out of range: expected %d (all bytes and special tokens) to %d", vocab,
+                    "a vocabulary size of %d is out of range: expected %d (all bytes and special tokens) to %d", vocab,
                     256 + count, MAX_VOCAB);
     TRY(check_specials(tr, specials, count));
     tr->vocab = vocab;

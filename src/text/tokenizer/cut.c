@@ -4,7 +4,7 @@
  *
  * Patterns, compiled by PCRE2's JIT, split a text one after another: the second splits the pieces of the first. Most
  * tokenizers have GPT-2's: contractions; letters, digits or other characters, each with an optional leading space;
- * white space, whose last character is left to the following word. Patterns work on characters, so each byte that is
+ * white space, whose last character is left for the following word. Patterns work on characters, so each byte that is
  * not valid UTF-8 becomes a separate piece, and the text on either side is split independently.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -60,7 +60,7 @@ struct weft_cut {
         bool everywhere; /* matches at every position, so it is tried only at the current one */
         enum weft_cut_matches matches;
         bool invert;
-        char *pattern; /* for messages */
+        char *pattern; /* used in messages */
     } level[LEVELS];
 };
 
@@ -82,8 +82,8 @@ enum weft_status weft_cut_add_gpt2(struct weft_cut *cut)
         pcre2_compile((PCRE2_SPTR)gpt2, sizeof gpt2 - 1, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &where, NULL);
     if (!l->code)
         return FAIL(WEFT_UNSUPPORTED,
-                    "PCRE2 cannot compile the pre-tokenizer's pattern (error %d at offset %zu): it must be built with "
-                    "Unicode support",
+                    "PCRE2 cannot compile the pre-tokenizer's pattern (error %d at offset %zu): PCRE2 must be built "
+                    "with Unicode support",
                     error, (size_t)where);
     (void)pcre2_jit_compile(l->code,
                             PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD); /* without a JIT, matching is only slower */
@@ -99,7 +99,7 @@ enum weft_status weft_cut_add(struct weft_cut *cut, const char *path, const char
     if (cut->levels == LEVELS)
         return FAIL(WEFT_UNSUPPORTED, "%s: more than %d patterns split the text", path, LEVELS);
     *l = (struct level){.matches = matches, .invert = invert};
-    cut->levels++; /* even if incomplete, so that it is freed with the rest */
+    cut->levels++; /* counted even if incomplete, so that it is freed with the rest */
     TRY(weft_pattern_compile(&l->code, path, pattern, literal));
     l->pattern = strdup(pattern);
     return l->pattern ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a pattern");
@@ -208,9 +208,10 @@ static size_t round_up(const char *text, size_t at, size_t size)
     return at < size ? at : size;
 }
 
-/* Finds the next match. A pattern may look far ahead or backtrack at some positions of a text, but not at all of them,
- * which would take quadratic time. So a search sees a short window and has few steps. If a match needs more, both grow
- * at the expense of the text's budget, which is the same on every machine. */
+/* Finds the next match. A pattern may look far ahead or backtrack at some positions of a text, but not at every
+ * position, which would take quadratic time. So a search is limited to a short window and a small number of steps. If a
+ * match needs more, the limit is doubled and the increase is charged to the text's budget, which is the same on every
+ * machine. */
 static enum weft_status search_window(struct weft_cutter *c, const struct level *l, const struct cutting *p, int *found)
 {
     enum { WINDOW = 512, STEPS = 1024, MOST = 1 << 30 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * decode.c - turns tokens into text. Each token has a text, and these are concatenated, except for what a decoder
+ * decode.c - turns tokens into text. The texts of the tokens are concatenated, except for characters that the decoder
  * removes at the beginning. Bytes are output unchanged, whether or not they are valid UTF-8.
  */
 #include "text/tokenizer/bpe.h"
@@ -11,7 +11,7 @@
 
 /* ---- the text of a token */
 
-/* Returns the byte that a name <0xHH> stands for, or -1. */
+/* Returns the byte represented by a name <0xHH>, or -1. */
 static int byte_of(const char *name, size_t size)
 {
     if (size != 6 || memcmp(name, "<0x", 3) != 0 || !isxdigit((unsigned char)name[3]) ||
@@ -58,7 +58,7 @@ enum weft_status weft_decoder_finish(struct weft_tokenizer *t)
         return WEFT_NOMEM;
     for (int i = 0; i < t->vocab && status == WEFT_OK; i++)
         status = make_text(t, i, &t->token[i], buffer);
-    for (int i = 0; i < t->normalized.count && status == WEFT_OK; i++) /* decoded to the text that they are found as */
+    for (int i = 0; i < t->normalized.count && status == WEFT_OK; i++) /* decoded to the text that is searched for */
         status = make_text(t, t->normalized.id[i], &t->normalized.text[i], buffer);
     free(buffer[0].bytes);
     free(buffer[1].bytes);
@@ -80,7 +80,7 @@ static void put(struct writing *w, const char *bytes, size_t size)
     w->at += size;
 }
 
-/* Writes the rest of the first token, without what the decoder removes. */
+/* Writes the first token without the characters that the decoder removes. */
 static void put_first(struct writing *w, const struct weft_tokenizer *t, int32_t token)
 {
     const struct weft_token *shown = &t->shown[token], *name = &t->token[token];

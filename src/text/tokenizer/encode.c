@@ -17,7 +17,7 @@ enum { CHUNK = 1 << 16, WAVE = 64 };
 struct chunk {
     const char *text;
     size_t bytes;
-    int32_t added;       /* the added token this chunk is, or -1 for text */
+    int32_t added;       /* the added token that forms this chunk, or -1 for text */
     bool begins, first;  /* whether a text between added tokens begins here; whether the whole text does */
     struct weft_ids ids; /* ids of this chunk; the memory is reused by all waves */
 };
@@ -34,7 +34,7 @@ struct job {
     const struct weft_tokenizer *t;
     const char *text;
     size_t bytes, at, next_added; /* at: end of the last chunk; next_added: offset of the next added token, or bytes */
-    int added;                    /* its index */
+    int added;                    /* index of the next added token */
     bool specials, begins;        /* begins: for the next chunk of text */
 
     struct chunk chunk[WAVE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * normal.c - normalizes texts: NFC (by utf8proc), prepending and replacements. Bytes that are not valid UTF-8 stay
+ * normal.c - normalizes texts by NFC (with utf8proc), prefixes and replacements. Bytes that are not valid UTF-8 stay
  * unchanged, and the text on either side is normalized separately.
  */
 #define _GNU_SOURCE
@@ -47,10 +47,10 @@ enum weft_status weft_buffer_replace(struct weft_buffer *b, const char *text, si
 
 /* ---- NFC
  *
- * Agrees with Hugging Face's tokenizers, whose tables follow Unicode 9: newer characters that combine with others
- * or are sorted among them stay unchanged. No character below U+0300 changes unless a mark follows, and an ASCII
- * character does not affect the text before it. So only stretches from one ASCII character to the next that contain a
- * character from U+0300 up are normalized.
+ * Agrees with Hugging Face's tokenizers, whose tables follow Unicode 9: characters added to Unicode later are neither
+ * composed with others nor reordered. No character below U+0300 changes unless a mark follows, and an ASCII character
+ * does not affect the text before it. So only stretches from one ASCII character to the next that contain a character
+ * from U+0300 up are normalized.
  */
 
 static const struct range {

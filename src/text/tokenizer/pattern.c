@@ -2,14 +2,14 @@
  *
  * pattern.c - translates the regular expressions of tokenizer.json. Hugging Face's tokenizers match them with
  * Oniguruma, Weft with PCRE2, and the two differ in parts of the language. So a pattern is copied construct by
- * construct: constructs with the same meaning are kept, \s, \w and scripts are spelled out, and any other is an error
- * that names it.
+ * construct: constructs with the same meaning are kept, \s, \w and scripts are spelled out, and any other construct is
+ * an error that names the construct.
  *
  *     \s           Unicode's White_Space; PCRE2 would add U+180E
  *     \w           letters, marks, digits, connectors, ² ³ ¹ ¼ ½ ¾; PCRE2 would leave out marks
  *     \p{Han}      the script of a character; PCRE2 would also match characters that several scripts share
  *     ^ $          match at every line; PCRE2 needs an option for that
- *     \h \v \b     mean something else, or have other words in mind
+ *     \h \v \b     mean something else, or define words differently
  *     a{2}+ a{2}?  a repetition of a repetition; to PCRE2, possessive or lazy
  *     [a[b]] [a&&b] sets of sets; to PCRE2, plain characters
  *     (?i:ss)      matches ß as well; to PCRE2, letters match letters
@@ -62,7 +62,7 @@ static enum weft_status put_class(struct copying *c, const char *positive, const
 {
     bool upper = isupper((unsigned char)c->at[1]);
     if (c->in_set && (c->at[-1] == '-' || (c->at[2] == '-' && c->at[3] != ']')))
-        return refuse(c, "a range ends in a class", 2);
+        return refuse(c, "a range cannot end in a class", 2);
     if (c->in_set && upper && !negative)
         return refuse(c, "write the intended set", 2);
     if (!c->in_set)
@@ -83,7 +83,7 @@ static enum weft_status put_property(struct copying *c)
     name += 1 + (name[1] == '^');
     size_t size = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_");
     if (!size || name[size] != '}')
-        return refuse(c, "a property is a category, such as L, or a script", 3);
+        return refuse(c, "a property must be a category, such as L, or a script", 3);
     if (c->fold)
         return refuse(c, "a property in (?i: )", 2);
     copy(c, (size_t)(name - c->at));
@@ -122,7 +122,7 @@ static enum weft_status put_escape(struct copying *c)
     if (e == 'x')
         return put_code(c);
     if (!e || !(strchr("rntf", e) || (ispunct((unsigned char)e) && e != '<' && e != '>')))
-        return refuse(c, "the two engines differ in it", e ? 2 : 1);
+        return refuse(c, "Oniguruma and PCRE2 interpret it differently", e ? 2 : 1);
     copy(c, 2);
     return WEFT_OK;
 }
@@ -138,7 +138,7 @@ static enum weft_status check_letter(struct copying *c)
         return refuse(c, "a character in (?i: ) that is not ASCII", 1);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (c->last == pairs[i][0] && letter == pairs[i][1])
-            return refuse(c, "in (?i: ) this pair of letters matches a single character", 1);
+            return refuse(c, "in (?i: ), this pair of letters also matches a single character", 1);
     c->last = letter;
     return WEFT_OK;
 }
@@ -151,7 +151,7 @@ static enum weft_status put_set(struct copying *c)
         return refuse(c, "write \\]", 1);
     while (*c->at && *c->at != ']') {
         if (*c->at == '[' || (c->at[0] == '&' && c->at[1] == '&'))
-            return refuse(c, "a set in a set", 1);
+            return refuse(c, "it is a set inside a set", 1);
         if (c->fold && (*c->at & 0x80))
             return refuse(c, "a character in (?i: ) that is not ASCII", 1);
         if (*c->at == '\\')
@@ -250,7 +250,8 @@ enum weft_status weft_pattern_compile(pcre2_code **code, const char *path, const
 {
     size_t size = strlen(pattern);
     if (size > WEFT_MAX_PATTERN)
-        return FAIL(WEFT_UNSUPPORTED, "%s: a pattern of %zu bytes: the limit is %d", path, size, WEFT_MAX_PATTERN);
+        return FAIL(WEFT_UNSUPPORTED, "%s: the pattern has %zu bytes, but the limit is %d", path, size,
+                    WEFT_MAX_PATTERN);
     if (literal)
         return compile(code, path, pattern, pattern, PCRE2_UTF | PCRE2_LITERAL);
     char *out = malloc(size * MOST_GROWTH + 1);

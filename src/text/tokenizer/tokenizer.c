@@ -82,8 +82,8 @@ static enum weft_status finish_added(struct weft_tokenizer *t)
     return WEFT_OK;
 }
 
-/* The end of a text is the token that a template puts there, else the special token of such a name, else the only
- * special token. */
+/* Sets the end-of-text token: the token that the template adds at the end of a text, else the special token with one of
+ * these names, else the only special token. */
 static void finish_end(struct weft_tokenizer *t)
 {
     static const char *const names[] = {WEFT_END_OF_TEXT, "<|end_of_text|>", "</s>"};
@@ -115,7 +115,7 @@ static enum weft_status finish_merges(struct weft_tokenizer *t, const char *name
     return WEFT_OK;
 }
 
-/* Finds whether a token can be the encoding of a piece: merging its own bytes must give it. */
+/* Determines whether a token can be the encoding of a piece: merging the token's bytes must give the token. */
 static enum weft_status is_whole(struct weft_tokenizer *t, int i, struct weft_bpe_work *work, int32_t *tokens,
                                  bool *whole)
 {
@@ -172,7 +172,7 @@ enum weft_status weft_tokenizer_finish(struct weft_tokenizer *t, const char *nam
     free(tokens);
     weft_bpe_work_release(&work);
     TRY(status);
-    if (!t->cut) { /* not from a tokenizer.json */
+    if (!t->cut) { /* the tokenizer is not from a tokenizer.json */
         TRY(weft_cut_create(&t->cut));
         TRY(weft_cut_add_gpt2(t->cut));
         t->gaps = true;

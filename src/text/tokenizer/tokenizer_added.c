@@ -13,7 +13,7 @@ enum { MOST_ADDED = 4096 };
 
 enum weft_status weft_reading_count_added(const char *path, const char *json, size_t bytes)
 {
-    enum { OTHERS = 1024 }; /* the word may also occur in the vocabulary and other parts */
+    enum { OTHERS = 1024 }; /* allowance for occurrences in the vocabulary and other parts */
     static const char word[] = "\"content\"";
     const char *at = json, *end = json + bytes;
     size_t count = 0;
@@ -22,7 +22,8 @@ enum weft_status weft_reading_count_added(const char *path, const char *json, si
         count++;
     }
     if (count > MOST_ADDED + OTHERS)
-        return FAIL(WEFT_UNSUPPORTED, "%s: more than %d added_tokens: the limit is %d", path, MOST_ADDED, MOST_ADDED);
+        return FAIL(WEFT_UNSUPPORTED, "%s has more than %d added_tokens: the limit is %d", path, MOST_ADDED,
+                    MOST_ADDED);
     return WEFT_OK;
 }
 
@@ -34,7 +35,7 @@ enum weft_status weft_reading_check_added(const char *path, const json_t *added)
     if (added && !json_is_array(added) && !json_is_null(added))
         return FAIL(WEFT_FORMAT, "%s: added_tokens is not a list", path);
     if (json_array_size(added) > MOST_ADDED)
-        return FAIL(WEFT_UNSUPPORTED, "%s: %zu added_tokens: the limit is %d", path, json_array_size(added),
+        return FAIL(WEFT_UNSUPPORTED, "%s has %zu added_tokens: the limit is %d", path, json_array_size(added),
                     MOST_ADDED);
     json_array_foreach(added, i, entry)
     {
@@ -53,7 +54,7 @@ enum weft_status weft_reading_check_added(const char *path, const json_t *added)
     return WEFT_OK;
 }
 
-/* Returns whether the text of an added token may contain a gap, or a normalized gap. */
+/* Returns whether the text of an added token contains a gap, or may contain one after normalization. */
 static bool has_gap(const struct weft_token *text)
 {
     for (uint32_t i = 1; i < text->size; i++)
@@ -103,7 +104,7 @@ static enum weft_status add(struct weft_reading *r, const json_t *entry)
     return WEFT_OK;
 }
 
-/* Special tokens come first if two have the same text. */
+/* If two added tokens have the same text, the special one comes first. */
 enum weft_status weft_reading_added(struct weft_reading *r, const json_t *added)
 {
     size_t i;

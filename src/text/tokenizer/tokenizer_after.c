@@ -18,7 +18,9 @@ static enum weft_status special_id(const struct weft_reading *r, const json_t *t
         json_is_string(name) ? json_object_get(json_object_get(table, json_string_value(name)), "ids") : NULL;
     json_int_t id = json_integer_value(json_array_get(ids, 0));
     if (json_array_size(ids) != 1 || !json_is_integer(json_array_get(ids, 0)) || id < 0 || id >= r->t->vocab)
-        return FAIL(WEFT_FORMAT, "%s: the template has a special token without one id in the vocabulary", r->path);
+        return FAIL(WEFT_FORMAT,
+                    "%s: the template has a special token that does not have exactly one id in the vocabulary",
+                    r->path);
     if (*to >= 0)
         return FAIL(WEFT_UNSUPPORTED, "%s: the template adds several tokens on one side, which is not supported",
                     r->path);
@@ -61,8 +63,8 @@ enum weft_status weft_reading_post_processor(struct weft_reading *r, const json_
 
 /* ---- decoder
  *
- * A sequence of Replace, ByteFallback, Fuse and Strip, in this order, each at most once except Replace; or one other
- * decoder alone.
+ * A sequence of Replace, ByteFallback, Fuse and Strip, in this order, each at most once except Replace; or a single
+ * decoder of a different type.
  */
 enum stage { REPLACE, BYTES, FUSE, STRIP };
 
@@ -85,8 +87,7 @@ static enum weft_status read_strip(struct weft_reading *r, const json_t *part)
     json_int_t start = json_integer_value(json_object_get(part, "start"));
     json_int_t stop = json_integer_value(json_object_get(part, "stop"));
     if (!content || strlen(content) != 1 || start < 0 || start > 1 || stop != 0)
-        return FAIL(WEFT_UNSUPPORTED, "%s: a Strip other than of one ASCII character at the start is not supported",
-                    r->path);
+        return FAIL(WEFT_UNSUPPORTED, "%s: only a Strip of one ASCII character at the start is supported", r->path);
     r->t->decoder.strip = (char)(start ? content[0] : 0);
     return WEFT_OK;
 }

@@ -54,7 +54,9 @@ static enum weft_status read_unknown(struct weft_reading *r, const json_t *model
         return WEFT_OK;
     if (!json_is_integer(id))
         return FAIL(WEFT_UNSUPPORTED,
-                    "%s: without byte_fallback or an unk_token of the vocabulary, characters would be lost", r->path);
+                    "%s: characters outside the vocabulary would be lost, because there is neither byte_fallback nor "
+                    "an unk_token in the vocabulary",
+                    r->path);
     r->t->unknown = (int32_t)json_integer_value(id);
     r->t->fuse_unknown = json_is_true(json_object_get(model, "fuse_unk"));
     return WEFT_OK;
@@ -73,7 +75,7 @@ static enum weft_status read_model(struct weft_reading *r, const json_t *root)
     r->t->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     if (r->t->ignore_merges && kind == WEFT_TOKENIZER_TEXT)
         return FAIL(WEFT_UNSUPPORTED, "%s: ignore_merges is supported in byte-level tokenizers only", r->path);
-    r->t->gaps = true; /* until a part turns it off */
+    r->t->gaps = true; /* until a part of the file turns it off */
     TRY(weft_reading_normalizer(r, json_object_get(root, "normalizer")));
     TRY(weft_reading_pre_tokenizer(r, r->pre));
     TRY(weft_reading_post_processor(r, json_object_get(root, "post_processor")));
@@ -122,7 +124,8 @@ static enum weft_status read_root(struct weft_reading *r, const json_t *root)
     static const char *const cut[] = {"truncation", "padding"};
     const json_t *model = json_object_get(root, "model");
     bool chars = strcmp(weft_part_type(model), "WordLevel") == 0;
-    bool untyped = json_is_array(json_object_get(model, "merges")) && !json_object_get(model, "type"); /* GPT-2's own */
+    bool untyped =
+        json_is_array(json_object_get(model, "merges")) && !json_object_get(model, "type"); /* GPT-2's own file */
     if (!chars && !untyped && strcmp(weft_part_type(model), "BPE") != 0)
         return weft_part_unsupported(r->path, "model", model);
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)

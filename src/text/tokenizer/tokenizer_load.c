@@ -26,12 +26,12 @@ static enum weft_status read_lines(const struct weft_reading *r, char *text)
     return WEFT_OK;
 }
 
-/* Modifies `text`. */
+/* Reads a vocab.bpe from `text`, which is modified. */
 static enum weft_status read_vocab_bpe(struct weft_reading *r, char *text, size_t bytes)
 {
     size_t lines = 0, versions = strncmp(text, "#version", 8) == 0;
     if (strlen(text) != bytes)
-        return FAIL(WEFT_FORMAT, "%s: byte %zu is zero: this is not a list of merges", r->path, strlen(text));
+        return FAIL(WEFT_FORMAT, "%s: byte %zu is zero, so the file is not a list of merges", r->path, strlen(text));
     for (size_t i = 0; i < bytes; i++)
         lines += text[i] == '\n';
     lines += bytes && text[bytes - 1] != '\n';

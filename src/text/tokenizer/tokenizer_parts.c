@@ -115,7 +115,7 @@ static enum weft_status add_split(struct weft_reading *r, const json_t *part)
     const char *behavior = json_string_value(json_object_get(part, "behavior"));
     bool invert = json_is_true(json_object_get(part, "invert"));
     if (!regex == !literal)
-        return FAIL(WEFT_FORMAT, "%s: a Split has no pattern or several", r->path);
+        return FAIL(WEFT_FORMAT, "%s: a Split does not have exactly one pattern", r->path);
     for (size_t i = 0; behavior && i < sizeof names / sizeof *names; i++)
         if (strcmp(behavior, names[i]) == 0) {
             bool all = i == WEFT_ISOLATED || (i == WEFT_REMOVED && invert);

@@ -19,7 +19,7 @@ enum weft_status weft_reading_json(const char *path, const char *json, size_t by
 
 /* ---- the vocabulary */
 
-/* Returns the byte that a name <0xHH> stands for, or -1. */
+/* Returns the byte represented by a name <0xHH>, or -1. */
 static int fallback_byte(const struct weft_reading *r, const char *name)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -74,9 +74,9 @@ static enum weft_status set_model_token(struct weft_reading *r, const char *name
     return WEFT_OK;
 }
 
-/* An added token may also be in the vocabulary, with the same id, as GPT-2's end of text is. If it is not special, it
- * is then also a token of the model. One that is not in the vocabulary must have the next free id, which other readers
- * of the file would assign to it. */
+/* An added token may also be in the vocabulary, with the same id, like GPT-2's end-of-text token. If it is not special,
+ * it is then also a token of the model. An added token that is not in the vocabulary must have the next free id, which
+ * other readers of the file would assign to it. */
 static enum weft_status set_added_token(struct weft_reading *r, const json_t *entry, json_int_t *next, char *scratch)
 {
     const char *content = json_string_value(json_object_get(entry, "content"));
@@ -91,11 +91,11 @@ static enum weft_status set_added_token(struct weft_reading *r, const json_t *en
         return FAIL(WEFT_FORMAT, "%s: the added token \"%s\" has the id %lld, but the next free one is %lld", r->path,
                     weft_name_show(content).text, (long long)json_integer_value(id), (long long)*next - 1);
     if (again && special && r->t->kind == WEFT_TOKENIZER_TEXT && weft_utf8_read(content, size, &code) == size)
-        return FAIL(WEFT_UNSUPPORTED, "%s: the special token \"%s\" is one character of the vocabulary", r->path,
+        return FAIL(WEFT_UNSUPPORTED, "%s: the special token \"%s\" is also a character of the vocabulary", r->path,
                     weft_name_show(content).text);
     if (model && !special && (model != size || memcmp(scratch, content, size) != 0))
         return FAIL(WEFT_UNSUPPORTED,
-                    "%s: the added token \"%s\" is not special, but is a different text in the vocabulary", r->path,
+                    "%s: the added token \"%s\" is not special, but its text in the vocabulary is different", r->path,
                     weft_name_show(content).text);
     TRY(check_id(r, content, json_integer_value(id)));
     TRY(weft_tokenizer_set(r->t, (int32_t)json_integer_value(id), content, size, special));
@@ -176,7 +176,7 @@ enum weft_status weft_reading_merge(const struct weft_reading *r, size_t i, cons
     return status;
 }
 
-/* Modifies `line`, "left right". */
+/* Sets merge i from `line`, "left right", which is modified. */
 enum weft_status weft_reading_merge_line(const struct weft_reading *r, size_t i, char *line)
 {
     char *space = strchr(line, ' ');

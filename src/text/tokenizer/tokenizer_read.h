@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 struct weft_reading {
-    const char *path;    /* for messages */
+    const char *path;    /* used in messages */
     const json_t *vocab; /* name -> id */
     const json_t *pre;   /* the pre_tokenizer */
     struct weft_tokenizer *t;

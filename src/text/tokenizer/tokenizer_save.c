@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A byte of the token takes at most two bytes in the name. */
+/* Each byte of the token takes at most two bytes in the name. */
 static json_t *name_of(const struct weft_tokenizer *t, const struct weft_token *token)
 {
     if (token->special || t->kind == WEFT_TOKENIZER_CHAR)
@@ -46,7 +46,7 @@ static json_t *write_merges(const struct weft_tokenizer *t)
     return merges;
 }
 
-/* All of them are special. */
+/* Writes added tokens, all of which are special. */
 static void add_added(json_t *list, const struct weft_added *a)
 {
     for (int i = 0; i < a->count; i++)
@@ -114,7 +114,7 @@ static enum weft_status write_file(const struct weft_tokenizer *t, const json_t 
     return error ? FAIL(WEFT_IO, "%s cannot be written: %s", path, strerror(error)) : WEFT_OK;
 }
 
-/* Plain tokenizers are written in one form, whatever their source. Others are written as they were read. */
+/* Plain tokenizers are always written in the same form. Other tokenizers are written as they were read. */
 enum weft_status weft_tokenizer_save(const struct weft_tokenizer *t, const char *path)
 {
     GIVEN(t);

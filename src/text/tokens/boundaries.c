@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * boundaries.c - finds the documents that windows of a stream are cut from.
+ * boundaries.c - finds the documents from which the windows of a stream are cut.
  *
- * Every document ends with the end-of-text token. Between two windows, it only matters whether there is one, so the
- * search runs backwards from the later window and reads little more of a long stream than the windows.
+ * Every document ends with the end-of-text token. Between two windows, it only matters whether there is such a token,
+ * so the search runs backwards from the later window and reads little more of a long stream than the windows.
  */
 #include "text/text.h"
 
@@ -22,7 +22,8 @@ static int by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Counts the tokens from..to-1 that are `end`. With `any`, finds whether there is one (1 or 0), searching backwards. */
+/* Counts the tokens from..to-1 that are `end`. If `any` is true, searches backwards and returns only whether there is
+ * one (1 or 0). */
 static enum weft_status count(const struct weft_shards *s, int64_t from, int64_t to, int32_t end, bool any,
                               int64_t *found)
 {
@@ -38,8 +39,8 @@ static enum weft_status count(const struct weft_shards *s, int64_t from, int64_t
     return WEFT_OK;
 }
 
-/* A window's targets are the `length` tokens after its first one. Each end among them, except at the last, starts a
- * further document. */
+/* A window's targets are the `length` tokens after its first one. Each end-of-text token among them, except as the last
+ * target, starts a further document. */
 static enum weft_status number(const struct weft_shards *s, int64_t length, const struct place *place, int64_t windows,
                                int64_t *document, int64_t *documents)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * internal.h - shared by the files that read texts and write token files; private to src/text.
+ * internal.h - declarations shared by the files that read texts and write token files; private to src/text.
  */
 #ifndef WEFT_TEXT_INTERNAL_H
 #define WEFT_TEXT_INTERNAL_H

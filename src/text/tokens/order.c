@@ -2,8 +2,8 @@
  *
  * order.c - computes a pseudo-random permutation without an array: a Feistel network on integers of 2h bits, for the
  * smallest h with 4^h >= n, with Philox as its round function. A result >= n is permuted again until it is < n (cycle
- * walking). This terminates, because the orbit of i returns to i < n, and is a permutation of 0..n-1. The domain is
- * smaller than 4n, so it takes fewer than four passes on average.
+ * walking). The walk terminates, because the orbit of i returns to i < n, and the result is a permutation of 0..n-1.
+ * The domain is smaller than 4n, so a result takes fewer than four passes on average.
  *
  * Any element can be computed directly, so a reader needs no state except an index and can resume anywhere.
  */

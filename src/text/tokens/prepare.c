@@ -2,10 +2,10 @@
  *
  * prepare.c - converts texts to shards in one streaming pass, with only a piece of text and its tokens in memory.
  *
- * The hash of a JSONL document's text decides its split. So a document never changes its split when others are added,
- * and a larger validation share contains the documents of a smaller one. The length of plain text is known only at its
- * end, so all of it is written to train, and then its tail is moved. The folder is written under a temporary name and
- * renamed when complete.
+ * The hash of a JSONL document's text decides its split. So adding documents never moves an existing one to a different
+ * split, and a larger validation share contains the documents of a smaller one. The length of a plain text is known
+ * only at its end, so all of it is written to train first, and then its tail is moved to val. The folder is written
+ * under a temporary name and renamed when complete.
  */
 #include "base/json.h"
 #include "text/tokens/internal.h"
@@ -72,7 +72,8 @@ static enum weft_status add_text(struct prepare *p, struct split *s, const char 
     return WEFT_OK;
 }
 
-/* FNV-1a, mixed by Philox, as a number in [0, 1). It decides the split of documents, so it must never change. */
+/* Returns the FNV-1a hash of a text, mixed by Philox and scaled to [0, 1). The hash decides the split of documents, so
+ * it must never change. */
 static double uniform_hash(const char *text, size_t bytes)
 {
     uint64_t hash = 0xcbf29ce484222325;
@@ -236,7 +237,9 @@ static enum weft_status make_folder(struct prepare *p)
     if (mkdir(p->folder, 0777) == 0)
         return WEFT_OK;
     if (errno == EEXIST)
-        return FAIL(WEFT_IO, "%s exists: another process is writing it, or one was killed; in that case, remove it",
+        return FAIL(WEFT_IO,
+                    "%s exists: another process is writing it, or was killed while writing it; in the latter case, "
+                    "remove the folder",
                     p->folder);
     return FAIL(WEFT_IO, "%s cannot be created: %s", p->folder, strerror(errno));
 }

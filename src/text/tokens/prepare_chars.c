@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * prepare_chars.c - builds a character tokenizer from the inputs. A first pass sets one bit per character that occurs,
- * so memory does not depend on the length of the inputs.
+ * prepare_chars.c - builds a character tokenizer from the inputs. A first pass sets one bit for each character that
+ * occurs, so memory use does not depend on the length of the inputs.
  */
 #include "text/tokenizer/bpe.h"
 #include "text/tokens/internal.h"

@@ -29,17 +29,17 @@ static enum weft_status check_header(struct weft_shard *f, const int32_t *header
     if (header[1] != version)
         return FAIL(WEFT_FORMAT, "%s, byte 4: version %d is not supported, only %d", f->path, header[1], version);
     if (f->count < 0)
-        return FAIL(WEFT_FORMAT, "%s, byte 8: %d tokens: the header is damaged", f->path, header[2]);
+        return FAIL(WEFT_FORMAT, "%s, byte 8: %d is not a number of tokens: the header is damaged", f->path, header[2]);
     if (f->bytes != WEFT_SHARD_HEADER + (size_t)f->count * (size_t)f->width)
         return FAIL(WEFT_FORMAT,
-                    "%s, byte 8: the header announces %d tokens of %d bytes, but %zu bytes follow: the file is "
+                    "%s, byte 8: the header declares %d tokens of %d bytes, but %zu bytes follow: the file is "
                     "truncated or damaged",
                     f->path, header[2], f->width, f->bytes - WEFT_SHARD_HEADER);
     return WEFT_OK;
 }
 
-/* Checks a file without a known magic number. 506 consecutive zero tokens are no text, but a header with a bad magic
- * number. */
+/* Checks a file without a known magic number. A file with 506 zero tokens at this position is not text, but has a
+ * header with a bad magic number. */
 static enum weft_status check_raw(struct weft_shard *f)
 {
     const char *bytes = f->map;
@@ -49,8 +49,9 @@ static enum weft_status check_raw(struct weft_shard *f)
     if (zeros == WEFT_SHARD_HEADER)
         return FAIL(WEFT_FORMAT, "%s, byte 0: the header has an unknown magic number", f->path);
     if (f->bytes % 2)
-        return FAIL(WEFT_FORMAT, "%s has no header and an odd number of bytes, %zu: these are not uint16 tokens",
-                    f->path, f->bytes);
+        return FAIL(WEFT_FORMAT,
+                    "%s has no header and an odd number of bytes, %zu, so it does not contain uint16 tokens", f->path,
+                    f->bytes);
     f->width = 2;
     f->header = 0;
     f->count = (int64_t)(f->bytes / 2);

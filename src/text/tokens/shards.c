@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * shards.c - reads token files as one stream. Files are memory-mapped and closed again, so their number is limited by
- * the number of mappings (65530 by default on Linux), not of open files. A token is found by binary search over the
- * files.
+ * the maximum number of mappings (65530 by default on Linux), not by that of open files. A token is found by binary
+ * search over the files.
  */
 #include "base/json.h"
 #include "text/tokens/internal.h"
@@ -157,7 +157,7 @@ enum weft_status weft_shards_read(const struct weft_shards *s, int64_t first, in
 
 /* ---- folders */
 
-/* Takes over the path. */
+/* Adds a file and takes ownership of its path. */
 static enum weft_status add_path(struct weft_shards *s, char *path)
 {
     if (path && s->count == s->room) {

@@ -18,7 +18,7 @@ struct weft_tree {
     size_t size;
     bool mapped;
     size_t of;      /* size of the token file in bytes */
-    int64_t blocks; /* number of its blocks */
+    int64_t blocks; /* number of blocks of the token file */
     _Atomic unsigned char *checked;
 };
 

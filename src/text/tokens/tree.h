@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * tree.h - hash trees of token files: SHA-256 over blocks of 64 KiB, combined as in RFC 6962, in a file next to the
- * token file. The root identifies the content. A block is checked against it when it is first read, so opening
- * terabytes takes no time, and no data is read that does not match the root.
+ * tree.h - hash trees of token files: SHA-256 over blocks of 64 KiB, combined as in RFC 6962 and stored in a file next
+ * to the token file. The root identifies the content. A block is checked against the root when it is first read, so
+ * opening terabytes takes no time, and data that does not match the root is never used.
  *
  *     leaf = SHA-256(0, block)    node = SHA-256(1, left, right); a last node without a partner moves up unchanged
  *
@@ -15,7 +15,7 @@
 #include "base/base.h"
 
 struct weft_tree;
-/* Called after every 256 MiB, with numbers of bytes. */
+/* Called after every 256 MiB, with the number of bytes done and the total. */
 typedef void weft_tree_fn(void *context, int64_t done, int64_t all);
 
 /* Opens FILE.tree for FILE, which has `bytes` bytes; *t is NULL if there is none. Free it even after a failure. */

@@ -38,8 +38,8 @@ static enum weft_status failed(const struct weft_writer *w)
 static enum weft_status set_path(struct weft_writer *w, int64_t number)
 {
     if (number >= WEFT_SHARD_MAX_FILES)
-        return FAIL(WEFT_INVALID, "more than %d files of %lld tokens: increase --shard-tokens", WEFT_SHARD_MAX_FILES,
-                    (long long)w->limit);
+        return FAIL(WEFT_INVALID, "the output needs more than %d files of %lld tokens: increase --shard-tokens",
+                    WEFT_SHARD_MAX_FILES, (long long)w->limit);
     int n = snprintf(w->path, sizeof w->path, "%s/%s_%06lld.bin", w->folder, w->split, (long long)number);
     if (n < 0 || (size_t)n >= sizeof w->path)
         return FAIL(WEFT_INVALID, "the path %s is too long", w->folder);

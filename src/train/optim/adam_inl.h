@@ -8,7 +8,7 @@
  *
  * g is the clipped gradient; rate is the weight's learning rate factor (scaling=mup; else 1); decay is 0 for vectors
  * and for `relative`. Every operation rounds separately and none sums over elements, so vectorising the loop does not
- * change the bits.
+ * change the results.
  */
 #ifndef WEFT_ADAM_H
 #define WEFT_ADAM_H
@@ -23,7 +23,7 @@ struct adam {
 };
 
 #define ADAM(field) offsetof(struct adam, field)
-/* Rows of an option table; the owner's struct begins with struct adam. */
+/* Rows of an option table for an optimiser whose struct begins with struct adam. */
 #define ADAM_OPTIONS                                                                                                   \
     {"beta1", WEFT_OPT_REAL, ADAM(beta1), "0.9", 0, 0.9999, .help = "decay rate of the first moment"},                 \
         {"beta2", WEFT_OPT_REAL, ADAM(beta2), "0.95", 0, 0.99999, .help = "decay rate of the second moment"},          \

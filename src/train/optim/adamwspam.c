@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * optim/adamwspam - adamw that resets its moments at intervals and clips spikes of gradients, after SPAM (T. Huang et
- * al., arXiv:2501.06842). With step n, counted from 1, interval dT, and v the second moment before the step,
- * uncorrected:
+ * optim/adamwspam - adamw that resets its moments at intervals and clips gradient spikes, after SPAM (T. Huang et al.,
+ * arXiv:2501.06842). With step n, counted from 1, interval dT, and v the second moment before the step, uncorrected:
  *
- *     n >= 20 and n mod dT >= 20:  |g| <= sqrt(theta (v + 1e-12)), else it is cut to that, before the norm is taken
+ *     n >= 20 and n mod dT >= 20:  |g| <= sqrt(theta (v + 1e-12)), else clipped to that, before the norm is computed
  *     n mod dT = 0:                m = v = 0, and the bias correction counts from 1 again
  *     s steps after that, s < W:   the update, not the decay, times 1 - 0.99 (1 + cos(pi s / (W + 1))) / 2
  *
- * The 1e-12 keeps rows of the embedding that were never seen from freezing. An infinite gradient stays as it is, so
- * that the step is rejected. A spike of one element is cut to at most sqrt(theta) times its usual size, so its effect
- * on v vanishes after about ln(theta) / (1 - beta2) steps, however large it was.
+ * Without the 1e-12, embedding rows of tokens that have not occurred yet would never be updated. An infinite gradient
+ * is not limited, so that the step is rejected. A spike of one element is clipped to at most sqrt(theta) times its
+ * usual size, so its effect on v vanishes after about ln(theta) / (1 - beta2) steps, however large it was.
  */
 #include "train/optim/adam_inl.h"
 
@@ -26,9 +25,9 @@ struct adamwspam {
 
 #define AT(field) offsetof(struct adamwspam, field)
 static const struct weft_opt options[] = {
-    ADAM_OPTIONS /* and */
+    ADAM_OPTIONS /* ends with a comma */
     {"spam_theta", WEFT_OPT_REAL, AT(theta), "5000", 1, 1e12,
-     .help = "limit of a squared gradient as a multiple of its second moment; spikes are cut to it (knlp: 50)"},
+     .help = "limit of a squared gradient as a multiple of its second moment; spikes are clipped to it (knlp: 50)"},
     {"spam_interval", WEFT_OPT_INT, AT(interval), "500", SETTLED + 1, 1e12,
      .help = "dT, interval in steps at which the moments are reset (knlp: 1000)"},
     {"spam_warmup", WEFT_OPT_INT, AT(warmup), "150", 0, 1e12,

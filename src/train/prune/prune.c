@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune.c - gradual magnitude pruning (M. Zhu and S. Gupta, arXiv:1710.01878). After step n, of steps b to e,
+ * prune.c - gradual magnitude pruning (M. Zhu and S. Gupta, arXiv:1710.01878). After step n, from step b to step e, the
+ * fraction
  *
  *     s(n) = prune (1 - (1 - (n - b) / (e - b))^3)
  *
  * of each selected matrix is 0: the floor(s count) elements with the smallest magnitude; ties go to the lower index.
  * The masks mark these elements. They are recomputed every prune_every steps from b to e, and only grow. A pruned
- * weight has no gradient, does not count in any norm, and its moments are 0.
+ * weight has no gradient and zero moments, and is not included in any norm.
  *
- * Heads, channels and ranks (prune_units.c) are masked first. Their elements are then 0 and so among the smallest.
+ * Heads, channels and ranks (prune_units.c) are masked first. Their elements are then 0 and therefore among the
+ * smallest.
  *
- * A mask is a function of the weights and the previous mask, so neither threads nor ranks change it: every rank has all
- * weights and computes all masks.
+ * A mask is a function of the weights and the previous mask, so it does not depend on the number of threads or ranks:
+ * every rank has all weights and computes all masks.
  */
 #include "train/prune/prune.h"
 
@@ -88,7 +90,7 @@ enum weft_status weft_masks_create(struct weft_learner *t)
     TRY(weft_masks_alloc(t));
     t->units = weft_arena_alloc(&t->arena, WEFT_UNITS * sizeof *t->units);
     if (!t->units)
-        return FAIL(WEFT_NOMEM, "not enough memory for units");
+        return FAIL(WEFT_NOMEM, "not enough memory for the units to prune");
     return weft_units_init(t->units, t->model, &t->recipe->prune.units);
 }
 
@@ -108,7 +110,7 @@ bool weft_mask_exists(const struct weft_learner *t, int i)
 
 /* ---- growing masks */
 
-/* Magnitudes are ordered like their bits. */
+/* Returns the bits of a magnitude, which are ordered like magnitudes. */
 static uint32_t magnitude(float x)
 {
     uint32_t bits;
@@ -124,7 +126,7 @@ static int64_t count_up_to(const float *values, int64_t count, uint32_t most)
     return n;
 }
 
-/* Returns the smallest magnitude that `wanted` values do not exceed. */
+/* Returns the smallest magnitude that at least `wanted` values do not exceed. */
 static uint32_t find_limit(const float *values, int64_t count, int64_t wanted)
 {
     uint32_t least = 0, most = 0x7FFFFFFF;
@@ -138,7 +140,9 @@ static uint32_t find_limit(const float *values, int64_t count, int64_t wanted)
     return least;
 }
 
-/* Elements that are already pruned are 0, and so among the smallest. */
+/* Extends a mask to the `wanted` smallest elements. Elements that are already pruned are 0 and therefore among the
+ * smallest.
+ */
 static void grow(uint32_t *mask, float *values, int64_t count, int64_t wanted)
 {
     uint32_t limit = find_limit(values, count, wanted);

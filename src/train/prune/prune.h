@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune.h - pruning in training: masks of pruned weights (prune.c).
+ * prune.h - pruning during training: masks of pruned weights (prune.c).
  *
  * Invariants: after every step, a weight whose bit is set is 0, and so are its moments. Bits are never cleared.
  */
@@ -9,7 +9,8 @@
 
 #include "train/prune/mask.h"
 
-/* Return an error for contradictory options, and for options that prune nothing of this model or something it needs. */
+/* Return an error for contradictory options, and for options that prune nothing in this model or something that it
+ * needs. */
 enum weft_status weft_pruning_resolve(const struct weft_recipe *r);
 enum weft_status weft_pruning_check(const struct weft_recipe *r, const struct weft_nn *model);
 /* Return whether the recipe prunes single elements of this weight, and the minimum number of them pruned after a step.
@@ -19,17 +20,18 @@ int64_t weft_prune_count(const struct weft_recipe *r, const struct weft_param *w
 /* Returns the fraction pruned after a step if the final fraction is `target`. */
 double weft_recipe_sparsity(const struct weft_recipe *r, double target, int64_t step);
 
-/* Creates t->mask, empty, and t->units; neither if the recipe does not prune. */
+/* Creates an empty t->mask and t->units, but neither if the recipe does not prune. */
 enum weft_status weft_masks_create(struct weft_learner *t);
 void weft_masks_free(struct weft_learner *t);
-/* Returns whether the recipe prunes anything of the i-th weight. */
+/* Returns whether the recipe prunes anything in weight i. */
 bool weft_mask_exists(const struct weft_learner *t, int i);
-/* Prunes the weights that are due after a step. */
+/* Extends the masks as scheduled after a step, and sets the pruned weights to 0. */
 void weft_masks_grow(struct weft_learner *t);
 
 /* ---- units (prune_units.c) */
 
-/* Initialises the units of the kinds that are pruned; the others have no model. Release them even after a failure. */
+/* Initialises the entries of `units` for the kinds that are pruned; the other entries have no model. Release them even
+ * after a failure. */
 enum weft_status weft_units_init(struct weft_smaller units[WEFT_UNITS], const struct weft_nn *model,
                                  const struct weft_shares *shares);
 void weft_units_release(struct weft_smaller units[WEFT_UNITS]);

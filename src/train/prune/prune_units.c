@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * prune_units.c - prunes heads, channels and ranks in training, on the schedule of prune.c: after step n, the number of
- * units of every layer closest to the fraction s(n) is masked as a whole, with all elements of all weights that a cut
- * (nn/units.h) would remove.
+ * prune_units.c - prunes heads, channels and ranks during training, on the schedule of prune.c: after step n, the
+ * masked fraction of the units of every layer is as close as possible to s(n). A unit is masked as a whole, with all
+ * elements of all weights that a cut (nn/units.h) would remove.
  *
- * The choice is a function of the weights alone, and units that are already masked are 0 and so chosen first. Kinds are
- * pruned one after the other, like cuts: units removed for one kind no longer count in the importance of the next.
+ * The choice is a function of the weights alone; units that are already masked are 0 and therefore chosen first. Kinds
+ * are pruned one after the other, like cuts: removed units of one kind no longer count in the importance scores of the
+ * next kind.
  */
 #include "train/prune/prune.h"
 
@@ -14,7 +15,7 @@
 static const char *const options[WEFT_UNITS] = {"prune_heads", "prune_channels", "prune_ranks", "prune_ranks",
                                                 "prune_ranks"};
 
-/* Adds the option that caused it to the last failure. */
+/* Prefixes the last error message with the option that caused the error. */
 static enum weft_status name_option(enum weft_status status, const char *option, double share)
 {
     char why[512];

@@ -6,7 +6,7 @@
 #include "train/ranks/partition.h"
 #include "train/tasks.h"
 
-enum { LARGEST = 1 << 23, SMALLEST = 1 << 18, PARTS = 16 }; /* elements: 32 MiB, 1 MiB */
+enum { LARGEST = 1 << 23, SMALLEST = 1 << 18, PARTS = 16 }; /* number of elements in 32 MiB, in 1 MiB */
 
 int64_t weft_partition_bucket(int64_t elements, int64_t ranks)
 {
@@ -23,7 +23,8 @@ static int64_t end_of_bucket(const struct weft_span *spans, int64_t count, int64
     return end;
 }
 
-/* Divides spans first to end into a piece for each rank, with about the same number of elements. */
+/* Divides the spans from `first` to `end` - 1 into a piece for each rank, with about the same number of elements each.
+ */
 static void cut(const struct weft_span *spans, int64_t first, int64_t end, int ranks, int64_t *at)
 {
     int64_t elements = 0, done = 0;
@@ -49,7 +50,7 @@ enum weft_status weft_partition_make(struct weft_partition *p, const struct weft
         p->buckets++;
     p->at = weft_arena_alloc(arena, (size_t)(p->buckets * ranks + 1) * sizeof *p->at);
     if (!p->at)
-        return FAIL(WEFT_NOMEM, "not enough memory to train with");
+        return FAIL(WEFT_NOMEM, "not enough memory for training");
     for (int64_t b = 0, s = 0, end; b < p->buckets; b++, s = end) {
         end = end_of_bucket(spans, count, s, bucket);
         cut(spans, s, end, ranks, p->at + b * ranks);

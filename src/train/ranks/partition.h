@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * partition.h - the assignment of spans to ranks: the owner of a span adds up its gradients, has its moments and
- * updates its weights (partition.c).
+ * partition.h - the assignment of spans to ranks: the owner of a span sums its gradients, keeps its moments and updates
+ * its weights (partition.c).
  *
- * Spans are dealt out bucket by bucket, one piece of every bucket to each rank: a bucket is sent as soon as its
+ * Spans are assigned bucket by bucket, one piece of every bucket to each rank. A bucket is sent as soon as its
  * gradients are known, and then every rank sends as much as it receives.
  */
 #ifndef WEFT_PARTITION_H
@@ -23,6 +23,6 @@ struct weft_span;
 enum weft_status weft_partition_make(struct weft_partition *p, const struct weft_span *spans, int64_t count, int ranks,
                                      struct weft_arena *arena);
 int64_t weft_partition_own(const struct weft_partition *p, int rank); /* returns the number of spans of a rank */
-int64_t weft_partition_most(const struct weft_partition *p);          /* likewise, of the rank that has the most */
+int64_t weft_partition_most(const struct weft_partition *p); /* returns the largest number of spans of a rank */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranks.c - exchanges the ranks' shared data in a step: counts, losses, records of spans, and weights. When a rank has
- * updated its weights, they go round a ring: (R - 1)/R of all. sharing.c sends the gradients.
+ * ranks.c - exchanges the ranks' shared data in a step: counts, losses, records of spans, and weights. Updated weights
+ * are sent around a ring, so that each rank sends (R - 1)/R of all weights. sharing.c sends the gradients.
  */
 #include "train/ranks/ranks.h"
 
@@ -56,7 +56,7 @@ static void join_losses(void *context, int to)
     weft_losses_add(&sum[to], &sum[to + 1]);
 }
 
-/* all[rank * room + node] are the values of each node of each rank. */
+/* Adds up the losses of all nodes; all[(rank * room + node) * count] is the first of the `count` losses of a node. */
 static void add_losses(struct weft_learner *t, const double *all, size_t room, int count)
 {
     struct weft_losses sum[WEFT_TREE_NODES];
@@ -100,7 +100,7 @@ static enum weft_status share_losses(struct weft_learner *t)
 enum weft_status weft_ranks_losses(struct weft_learner *t)
 {
     TRY(share_losses(t));
-    t->comm->phase = "sharing what was read";
+    t->comm->phase = "sharing the hashes of samples";
     TRY(weft_comm_gather(t->comm, t->digests, (size_t)t->digest_room * sizeof *t->digests));
     return WEFT_OK;
 }

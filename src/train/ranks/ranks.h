@@ -28,22 +28,22 @@ enum weft_status weft_ranks_weights(const struct weft_learner *t);
 
 enum weft_status weft_sharing_create(struct weft_learner *t); /* creates t->sharing; NULL without other ranks */
 void weft_sharing_free(struct weft_sharing *s);
-/* Runs the last micro-batch of a rank in a step. With it, the first `open` of the rank's sums are open, nodes[open - 1]
- * being the last group. During the run, finished gradients are joined and sent; on return, sums[0] has those of the
- * rank's own spans for the whole step. */
+/* Runs the last micro-batch of a rank in a step. The first `open` sums of the rank are then open, including the last
+ * group, nodes[open - 1]. During the run, finished gradients are joined and sent; on return, sums[0] holds the
+ * gradients of the whole step for the rank's own spans. */
 enum weft_status weft_sharing_run(struct weft_learner *t, const struct weft_tree_node *nodes, int open);
-/* The same after the run. */
+/* Joins and sends the gradients in the same way after the run. */
 enum weft_status weft_sharing_finish(struct weft_learner *t, const struct weft_tree_node *nodes, int open);
 
 /* ---- recomputing a neighbour's group (verify_rank.c) */
 
 typedef enum weft_status weft_group_fn(struct weft_learner *t, int64_t group, struct weft_sum *sum);
 bool weft_neighbour_due(const struct weft_learner *t);
-/* Returns the group of a rank that is computed twice. */
+/* Returns the group of a rank that the previous rank also computes. */
 int64_t weft_neighbour_group(const struct weft_learner *t, int rank);
 void weft_sum_hash(const struct weft_learner *t, const struct weft_sum *sum, char hex[65]);
-/* Compares the hash of the rank's own group with the one that the previous rank computed of it; destroys all sums if
- * they differ. */
+/* Compares the hash of the rank's own group with the hash that the previous rank computed for this group; destroys all
+ * sums if they differ. */
 enum weft_status weft_neighbour_compare(struct weft_learner *t, const char own[65], const char next[65],
                                         weft_group_fn *sum_group);
 

@@ -2,13 +2,13 @@
  *
  * sharing.c - sends gradients to their owners during the backward pass.
  *
- * For every bucket, each rank sends to each other rank the piece that the other owns, for each of its own nodes: (R -
- * 1)/R of the gradients if a rank's groups form one node. The owner then has all nodes of the tree and joins them in
- * its order. With a state divided among all ranks, no rank can send or receive less in a step (S. Rajbhandari et al.,
- * ZeRO, arXiv:1910.02054).
+ * For every bucket and each of its own nodes, a rank sends each of the other ranks the piece that the receiver owns.
+ * This is (R - 1)/R of the gradients if a rank's groups form one node. The owner then has all nodes of the tree and
+ * joins them in the tree's order. If the state is divided among all ranks, no rank can send or receive less in a step
+ * (S. Rajbhandari et al., ZeRO, arXiv:1910.02054).
  *
  * Buckets are sent from the last to the first, in the order in which the backward pass finishes them. A separate thread
- * makes the calls during the last run of the rank, because MPI makes no progress by itself.
+ * sends and receives during the last run of the rank, because MPI makes no progress by itself.
  */
 #include "train/ranks/ranks.h"
 
@@ -25,12 +25,12 @@ struct piece {
 struct weft_sharing {
     const struct weft_learner *t;
     int *known; /* per bucket: the step of a run after which its gradients are known */
-    /* All nodes of the tree, in order, with the values of this rank's own piece of a bucket: the rank's own nodes are
-     * in its sums; the others' sums are received into `room`. */
+    /* All nodes of the tree, in order, with their values in this rank's own piece of a bucket. The values of the rank's
+     * own nodes are in its sums; those of the other nodes are received into `room`. */
     int count;
     struct arrived {
         struct weft_tree_node node;
-        float *values; /* value of the piece's first element */
+        float *values; /* values, from the piece's first element */
     } * list;
     int *first_of_rank; /* index of each rank's first node in the list, and the end of the list */
     float *room;
@@ -38,11 +38,11 @@ struct weft_sharing {
     struct piece mine; /* this rank's piece of the bucket being shared */
     int64_t first_span;
 
-    /* One run. */
-    int open, joins; /* sums of the rank: open with the last group, and then joined */
+    /* State of one run: */
+    int open, joins; /* number of the rank's open sums, including the last group's; number of joins to do */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int done; /* steps of the run; INT_MAX: all; -1: the run failed */
+    int done; /* number of steps done in the run; INT_MAX: all; -1: the run failed */
     enum weft_status status;
     char *error;
 };
@@ -72,7 +72,7 @@ static void join_values(void *context, int to)
         sum[i] += more[i];
 }
 
-/* Joins the rank's own nodes of one span. */
+/* Joins the rank's own nodes for one span. */
 static void join_own(void *context, int64_t span, int thread)
 {
     (void)thread;
@@ -84,7 +84,7 @@ static void join_own(void *context, int64_t span, int thread)
         join_values(&j, s->open - 2 - i);
 }
 
-/* Joins the received nodes of one span of this rank's piece. */
+/* Joins the received nodes for one span of this rank's piece. */
 static void join_all(void *context, int64_t tile, int thread)
 {
     (void)thread;
@@ -117,7 +117,7 @@ static void place_nodes(struct weft_sharing *s)
         }
 }
 
-/* Sends one rank's piece to it, and receives this rank's piece from a different one. */
+/* Sends one rank its piece, and receives this rank's piece from a different rank. */
 static enum weft_status exchange_pieces(const struct weft_sharing *s, int64_t bucket, int distance)
 {
     struct weft_comm *c = s->t->comm;
@@ -165,7 +165,7 @@ static bool wait_for(struct weft_sharing *s, int64_t bucket)
     return known;
 }
 
-/* The thread of a run. It computes on this thread only, because the others are busy. */
+/* Body of a run's thread, which computes without the help of other threads, because those are busy. */
 static void *share_buckets(void *context)
 {
     struct weft_sharing *s = context;
@@ -237,7 +237,8 @@ enum weft_status weft_sharing_finish(struct weft_learner *t, const struct weft_t
 
 /* ---- creating it */
 
-/* A bucket is known when all weights with elements in it are known. */
+/* Finds the step of a run after which each bucket is known, because the gradients of all weights with elements in it
+ * are known. */
 static void find_known(struct weft_sharing *s)
 {
     const struct weft_learner *t = s->t;

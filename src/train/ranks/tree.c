@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Joins neighbours of the same size if the first one starts where a node of twice that size starts. */
+/* Neighbours of the same size are joined if the first one starts where a node of twice that size starts. */
 bool weft_tree_joins(const struct weft_tree_node *open, int count)
 {
     return count > 1 && open[count - 2].groups == open[count - 1].groups &&

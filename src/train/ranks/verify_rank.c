@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * verify_rank.c - finds a rank with broken arithmetic: every verify_every steps each rank also computes one group of
- * the next rank, a different one every time, and both results must have the same bits. So a fault that shows in a group
- * is found within (groups of a rank) x verify_every steps, before it changes a weight. It costs one additional group in
- * such a step.
+ * the next rank, a different one every time, and both results must be bit-identical. So a fault that affects a group is
+ * found within (groups of a rank) x verify_every steps, before it changes a weight. The check costs one additional
+ * group in such a step.
  *
- * Two differing ranks do not show which of them is wrong. So all ranks then compute that group, and the majority is
- * right.
+ * A difference between two ranks does not show which of them is wrong. So all ranks then compute that group, and the
+ * majority is assumed to be right.
  */
 #include "train/ranks/ranks.h"
 
@@ -36,7 +36,7 @@ void weft_sum_hash(const struct weft_learner *t, const struct weft_sum *sum, cha
     weft_sha256_hex(&sha, hex);
 }
 
-/* Returns the number of ranks with the hash of this one. */
+/* Returns the number of ranks with the same hash as this rank. */
 static int count_same(char (*all)[64], int size, int rank)
 {
     int same = 0;
@@ -45,7 +45,7 @@ static int count_same(char (*all)[64], int size, int rank)
     return same;
 }
 
-/* Names the ranks that differ from the majority, or without a majority all ranks that differ from each other. */
+/* Names the ranks that differ from the majority or, without a majority, all ranks. */
 static void name_wrong(char (*all)[64], int size, char *text, size_t room)
 {
     int most = 0;
@@ -81,8 +81,8 @@ static enum weft_status find_wrong(struct weft_learner *t, int64_t group, weft_g
     if (status == WEFT_OK) {
         name_wrong(all, t->comm->size, names, sizeof names);
         status = FAIL(WEFT_CHECK,
-                      "step %lld: the gradient of group %lld has different bits on rank %s: its host makes errors, or "
-                      "runs a different build. This step changed no weight: continue without that rank",
+                      "step %lld: the gradient of group %lld differs on rank %s: its host makes errors or "
+                      "runs a different build. This step changed no weight; continue without that rank",
                       (long long)t->step + 1, (long long)group, *names ? names : "(none when it was recomputed)");
     }
     free(all);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * binding.c - binds the files of a checkpoint to each other and to the log by their hashes and the chain's head when it
- * was saved. Both safetensors files contain all of it, so neither can be replaced by the file of a different step.
+ * binding.c - binds the files of a checkpoint to each other and to the log, by the files' hashes and the head of the
+ * log's chain at the time of saving. Both safetensors files contain the whole binding, so neither can be replaced by
+ * the file of a different step.
  */
 #include "base/fields.h"
 #include "ckpt/ckpt.h"

@@ -2,7 +2,8 @@
  *
  * chain.c - computes the hash chain of log.jsonl: every record ends with "chain", the SHA-256 of the chain of the
  * previous record (64 zeros before the first) and of its own text up to there. Changing, removing or inserting a record
- * requires rewriting all later ones, and their chain then differs from that in checkpoints and the study's ledger.
+ * requires rewriting all later ones, and the new chain then differs from the chain in checkpoints and the study's
+ * ledger.
  */
 #define _GNU_SOURCE
 #include "train/record/internal.h"

@@ -34,11 +34,12 @@ enum weft_status weft_change_add(struct weft_record *record, const char *name, c
     record->changes =
         weft_arena_print(&record->arena, "%s%s%s %s -> %s", so_far, *so_far ? ", " : "", name, before, now);
     if (!record->changes)
-        return FAIL(WEFT_NOMEM, "not enough memory for what changed in %s", record->folder);
+        return FAIL(WEFT_NOMEM, "not enough memory for the changes in %s", record->folder);
     return WEFT_OK;
 }
 
-/* Copies a word up to the text `end`; returns where the text continues, or NULL if there is no such end or no word. */
+/* Copies a word up to the text `end`; returns the text after `end`, or NULL if there is no such end or the word is
+ * empty or too long. */
 static const char *read_word(const char *from, const char *end, char word[80])
 {
     const char *to = strstr(from, end);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * checkpoint_compare.c - compares a checkpoint of the folder of a replayed run, bit by bit, with the one that would be
- * saved now.
+ * checkpoint_compare.c - compares a checkpoint in a replayed run's folder, bit by bit, with the one that would be saved
+ * now.
  */
 #include "base/opt.h"
 #include "ckpt/ckpt.h"
@@ -23,7 +23,7 @@ static enum weft_status compare_array(const struct weft_safetensors *f, const st
         const struct weft_entry *e = weft_safetensors_find(f, name);
         size_t bytes = (size_t)w->count * sizeof *array;
         if (!e || e->foreign || e->dtype != WEFT_F32 || e->bytes != bytes || memcmp(e->data, array + w->offset, bytes))
-            return FAIL(WEFT_CHECK, "%s in %s does not match what training again gives", name, path);
+            return FAIL(WEFT_CHECK, "%s in %s does not match the result of training again", name, path);
     }
     return WEFT_OK;
 }
@@ -38,12 +38,12 @@ static enum weft_status compare_file(const struct weft_learner *t, const struct 
         return FAIL(WEFT_FORMAT, "%s lacks some of the hashes that bind it to the run", path);
     const char *differs = weft_binding_differs(binding, &found);
     if (differs)
-        return FAIL(WEFT_CHECK, "%s of %s does not match what training again gives", differs, path);
+        return FAIL(WEFT_CHECK, "%s of %s does not match the result of training again", differs, path);
     if (!optimizer)
         return compare_array(f, p, p->weights, "", path);
     const char *text = weft_safetensors_metadata(f, "loss");
     if (!text || !weft_text_real(text, &loss) || loss != t->loss)
-        return FAIL(WEFT_CHECK, "the loss in %s does not match what training again gives", path);
+        return FAIL(WEFT_CHECK, "the loss in %s does not match the result of training again", path);
     TRY(compare_array(f, p, t->moments[0], "moments.0.", path));
     TRY(compare_array(f, p, t->moments[1], "moments.1.", path));
     return WEFT_OK;
@@ -61,7 +61,8 @@ static enum weft_status compare(const struct weft_learner *t, const char *folder
     return status;
 }
 
-/* A run that was stopped and resumed at the same step has saved its checkpoint twice: the folder has the last one. */
+/* Checks whether the checkpoint in the folder belongs to this record. A run that was stopped and resumed at the same
+ * step has saved its checkpoint twice; the folder holds the last one. */
 static enum weft_status is_of_this_record(const char *folder, const struct weft_binding *binding, bool *is)
 {
     char path[ROOM + 32];

@@ -3,10 +3,10 @@
  * events.c - writes the run's metrics for TensorBoard: a file of TFRecords, each an Event of protocol buffers.
  *
  *     TFRecord  u64 length, u32 masked CRC-32C of it, the bytes, u32 masked CRC-32C of them; little-endian
- *     Event     1: double wall_time, 2: int64 step, 3: string file_version (of the first one) or 5: Summary
+ *     Event     1: double wall_time, 2: int64 step, 3: string file_version (in the first) or 5: Summary
  *     Summary   1: Value { 1: string tag, 2: float simple_value }
  *
- * Everything is shorter than 128 bytes, so every length takes one byte.
+ * Every message is shorter than 128 bytes, so every length takes one byte.
  */
 #include "train/record/internal.h"
 
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD = 12, MOST = 127, TAIL = 4, STEP_AT = 9 /* after the wall time */ };
+enum { HEAD = 12, MOST = 127, TAIL = 4, STEP_AT = 9 /* offset of the step, after the wall time */ };
 
 struct bytes {
     unsigned char data[HEAD + 2 * MOST + TAIL];
@@ -42,7 +42,7 @@ static void put_varint(struct bytes *b, uint64_t x)
     b->data[b->count++] = (unsigned char)x;
 }
 
-/* Appends field `number` of a message: bytes with their length. */
+/* Appends field `number` of a message: bytes, preceded by their length. */
 static void put_field(struct bytes *b, int number, const void *data, size_t n)
 {
     put_varint(b, (uint64_t)number << 3 | 2);
@@ -99,7 +99,7 @@ enum weft_status weft_events_add(struct weft_record *record, int64_t step, const
     return WEFT_OK;
 }
 
-/* Returns the size of the next record if it is complete and not after the step, else 0. */
+/* Returns the size of the next record if it is complete and its step is not later than this one, else 0. */
 static long next_record(FILE *f, int64_t step)
 {
     unsigned char head[HEAD], event[MOST + TAIL];
@@ -128,7 +128,7 @@ enum weft_status weft_events_open(struct weft_record *record, int64_t step)
     while ((n = next_record(record->events, step)))
         kept += n;
     if (ftruncate(fd, kept) || fseek(record->events, 0, SEEK_END))
-        return FAIL(WEFT_IO, "%s/%s cannot be cut back: %s", record->folder, WEFT_EVENTS, strerror(errno));
+        return FAIL(WEFT_IO, "%s/%s cannot be truncated: %s", record->folder, WEFT_EVENTS, strerror(errno));
     if (kept == 0)
         TRY(add(record, 0, 3, version, sizeof version - 1));
     return WEFT_OK;

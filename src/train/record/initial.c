@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * initial.c - writes and checks initial.json, a hash of every initial weight of a run, so that runs of several models
- * can be checked for equal initial values of the weights that they share: weights of the same name, shape, rule and
- * init_key.
+ * initial.c - writes and checks initial.json, which contains a hash of every initial weight of a run. It allows
+ * checking that runs of different models had equal initial values of the weights that they share: weights with the same
+ * name, shape, rule and init_key.
  */
 #include "base/json.h"
 #include "ckpt/ckpt.h"
@@ -50,7 +50,7 @@ static struct weft_result *make_entries(const struct weft_nn *model, char (*hex)
     return r;
 }
 
-/* Makes the text; free it even after a failure. */
+/* Creates the text, which the caller frees even after a failure. */
 static enum weft_status make_text(const struct weft_nn *model, char **text, size_t *bytes)
 {
     char(*hex)[65] = calloc((size_t)model->params.count, sizeof *hex);

@@ -21,11 +21,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A record under construction. Its numbers are also events for TensorBoard, "train/loss" and the like. */
+/* A record under construction. Its numbers are also written as events for TensorBoard, such as "train/loss". */
 struct draft {
     struct weft_record *record;
     int64_t step;
-    bool compared; /* with the expected records */
+    bool compared; /* whether it is compared with the expected records */
     struct weft_result *r;
     enum weft_status status; /* status of writing the events */
 };
@@ -79,7 +79,7 @@ static enum weft_record_kind find_kind(const char *text)
     return strncmp(of, "change\"", 7) == 0 ? WEFT_RECORD_CHANGE : WEFT_RECORD_OTHER;
 }
 
-/* Adds a record after a checkpoint to the expected ones. */
+/* Adds a record that follows a checkpoint to the expected records. */
 static enum weft_status expect(struct weft_record *record, struct weft_expected_record found, size_t bytes)
 {
     struct weft_expected_record *e = weft_arena_alloc(&record->arena, sizeof *e);
@@ -97,12 +97,12 @@ static enum weft_status comes_otherwise(const struct weft_record *record, int64_
 {
     return FAIL(WEFT_CHECK,
                 "step %lld of %s does not match its log: the log was edited, or one of the hosts made an error. The "
-                "log has %s%s, now it is %s}",
+                "log has %s%s; the record is now %s}",
                 (long long)step, record->folder, before ? before : "nothing", before ? "}" : "", now);
 }
 
-/* The same definition gives the same numbers on any machine. With different options, different steps may be recorded; a
- * different engine computes different numbers. */
+/* Compares a record with the expected one. A run's definition gives the same numbers on any machine, but different
+ * options may cause different steps to be recorded, and a different engine may compute different numbers. */
 static enum weft_status compare_expected(struct weft_record *record, const char *text, int64_t step)
 {
     struct weft_expected_record *e = record->may_differ ? NULL : record->expected;
@@ -120,7 +120,7 @@ static enum weft_status compare_expected(struct weft_record *record, const char 
 
 /* ---- a record */
 
-/* Makes the text without the closing brace; the caller frees it. */
+/* Creates the record's text without the closing brace; the caller frees it. */
 static enum weft_status print(const struct draft *draft, char **text, size_t *bytes)
 {
     FILE *memory = open_memstream(text, bytes);
@@ -135,7 +135,7 @@ static enum weft_status print(const struct draft *draft, char **text, size_t *by
     return WEFT_OK;
 }
 
-/* Fails if the log was removed or replaced during writing; the records would be lost silently. */
+/* Fails if the log was removed or replaced while being written, because its records would be lost silently. */
 static enum weft_status is_there(const struct weft_record *record)
 {
     struct stat open, named;
@@ -169,7 +169,7 @@ static enum weft_status finish(struct draft *draft)
     return WEFT_OK;
 }
 
-/* In this way the chain also binds the record of the gates. */
+/* Adds the hash of gates.json, so that the chain also binds the record of the gates. */
 static void add_gates_hash(struct draft *draft)
 {
     if (*draft->record->gates_sha256)
@@ -206,7 +206,8 @@ enum weft_status weft_log_head(struct weft_record *record, const struct weft_lea
     return finish(&draft);
 }
 
-/* The hash lets a reader who undoes the changes to find the previous options verify the result. */
+/* Logs changes and the hash of the new config. A reader who undoes the changes to find earlier options can verify the
+ * result by the hash. */
 enum weft_status weft_log_change(struct weft_record *record, int64_t step)
 {
     struct draft draft = begin_environment(record, step, "change");
@@ -304,7 +305,7 @@ enum weft_status weft_log_checkpoint(struct weft_record *record, const struct we
 
 /* ---- resuming a run */
 
-/* Returns whether the record of the checkpoint has its hashes. */
+/* Returns whether a record has the hashes of the checkpoint. */
 static bool has_binding(const char *line, const struct weft_binding *b)
 {
     const char *const hashes[] = {b->weights, b->optimizer, b->stream, b->losses};
@@ -314,10 +315,10 @@ static bool has_binding(const char *line, const struct weft_binding *b)
     return true;
 }
 
-/* State of reading the log: up to the checkpoint's record, and after it. */
+/* State of reading the log, up to the checkpoint's record and after it. */
 struct reading {
     struct weft_record *record;
-    const struct weft_binding *from; /* the checkpoint; NULL: from the start */
+    const struct weft_binding *from; /* binding of the checkpoint; NULL: from the start */
     int64_t kept;
     bool found, whole; /* whether the checkpoint's record was found; whether everything after it is complete */
     struct weft_chain behind;
@@ -329,7 +330,7 @@ static enum weft_status read_kept(struct reading *r, const char *line, size_t by
     long long of, number = record->chain.lines + 1;
     size_t text;
     if (!weft_chain_read(&record->chain, line, bytes, &text) || sscanf(line, "{\"step\": %lld", &of) != 1)
-        return FAIL(WEFT_FORMAT, "line %lld of %s/log.jsonl is not what was written there: the log was edited", number,
+        return FAIL(WEFT_FORMAT, "line %lld of %s/log.jsonl does not match its chain: the log was edited", number,
                     record->folder);
     r->kept += (int64_t)bytes;
     r->found = strcmp(record->chain.head, r->from->chain) == 0 && has_binding(line, r->from);
@@ -337,7 +338,7 @@ static enum weft_status read_kept(struct reading *r, const char *line, size_t by
     return WEFT_OK;
 }
 
-/* Records that are cut off may have been made with options, or by an engine, that differ from the current ones. */
+/* Notes that the records that are cut off may have been written with different options or by a different engine. */
 static bool note_other(void *context, const char *name, const char *before, const char *now)
 {
     struct weft_record *record = context;
@@ -346,7 +347,7 @@ static bool note_other(void *context, const char *name, const char *before, cons
     return true;
 }
 
-/* Reads what follows the kept records: records that must recur, as far as they are complete. */
+/* Reads the records after the kept ones; those that are complete must recur. */
 static enum weft_status read_behind(struct reading *r, const char *line, size_t bytes)
 {
     struct weft_record *record = r->record;
@@ -400,7 +401,7 @@ enum weft_status weft_log_cut(struct weft_record *record, const struct weft_bind
     struct reading r = {.record = record, .from = from};
     TRY(read_log(&r, record->log, step));
     if (ftruncate(fileno(record->log), r.kept) || fseek(record->log, 0, SEEK_END))
-        return FAIL(WEFT_IO, "%s/log.jsonl cannot be cut back: %s", record->folder, strerror(errno));
+        return FAIL(WEFT_IO, "%s/log.jsonl cannot be truncated: %s", record->folder, strerror(errno));
     return WEFT_OK;
 }
 
@@ -410,7 +411,7 @@ enum weft_status weft_log_expect(struct weft_record *record, FILE *log, const st
     TRY(read_log(&r, log, step));
     if (!r.whole)
         return FAIL(WEFT_FORMAT,
-                    "%s/log.jsonl is not what was written there after step %" PRId64 ": its chain is broken",
+                    "%s/log.jsonl does not match its chain after step %" PRId64 ": the log was cut or edited",
                     record->folder, step);
     weft_chain_start(&record->chain);
     return WEFT_OK;

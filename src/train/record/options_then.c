@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * options_then.c - reconstructs the options of a run between changes. The log has the changes, and the newest
- * checkpoint has a config: earlier options follow from undoing the changes one by one. A change must match the known
+ * checkpoint has a config: undoing the changes one by one gives the earlier options. A change must match the known
  * options on one side of it, so a single forged change is detected.
  */
 #include "base/fields.h"
@@ -28,7 +28,8 @@ static bool is_checkpoint(const struct weft_expected_record *e)
            (e->kind == WEFT_RECORD_STEP && strstr(e->text, ", \"optimizer_sha256\": \"") != NULL);
 }
 
-/* Training is resumed from a checkpoint; earlier releases also recorded changes before the first step. */
+/* Checks the position of a change. Training is resumed from a checkpoint, so a change follows one; earlier releases
+ * also recorded changes before the first step. */
 static enum weft_status check_position(const struct weft_record *record, const struct weft_expected_record *before,
                                        const struct weft_expected_record *e)
 {
@@ -84,7 +85,7 @@ static enum weft_status make_list(struct weft_eras *eras)
 
 /* ---- the options of eras */
 
-/* One side of a change is known; the other follows from it. */
+/* Derivation of the options on one side of a change from the known options on the other side. */
 struct undoing {
     struct weft_eras *eras;
     const struct weft_settings *settings;
@@ -120,7 +121,7 @@ static enum weft_status derive(struct weft_eras *eras, const char *folder, const
     if (!weft_change_read(change->text, take_change, &u))
         return FAIL(WEFT_CHECK,
                     "%s/log.jsonl has a change that is impossible, or does not match the options %s it: the log or a "
-                    "config was edited. It is %s}",
+                    "config was edited. The change is %s}",
                     folder, back ? "after" : "before", change->text);
     return WEFT_OK;
 }

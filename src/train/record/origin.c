@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * origin.c - finds the origin of a run apart from its config: data, the definition of its numbers, instruction set,
- * program, and the number of failed checks of its gates. Checkpoints store it to detect a run that is resumed elsewhere
- * or on different data.
+ * origin.c - determines the origin of a run apart from its config: data, the definition of its numbers, instruction
+ * set, program, and the number of failed checks of its gates. Checkpoints store it, so that resuming a run elsewhere or
+ * on different data is detected.
  */
 #include "dnn/dnn.h"
 #include "train/record/internal.h"

@@ -2,9 +2,9 @@
  *
  * record.c - manages a run's folder: locks it against other writers, and resumes the run in it.
  *
- * A run is defined by its config: resuming it requires the same, except for options that do not change what is learned
- * by a given step, and for `steps`. Such changes are recorded, as are a different program or instruction set; different
- * data is an error.
+ * A run is defined by its config. To resume a run, the config must be the same, except for `steps` and for options that
+ * do not change what is learned by a given step. Such changes are recorded, as are a different program or instruction
+ * set; different data is an error.
  */
 #define _GNU_SOURCE
 #include "base/json.h"
@@ -44,7 +44,7 @@ static enum weft_status check_empty(const char *folder)
     return WEFT_OK;
 }
 
-/* The log is the lock: the system releases it however the process ends. */
+/* The log file is the lock, which the system releases however the process ends. */
 static enum weft_status open_log(struct weft_record *record)
 {
     const char *path = weft_record_path(record, "log.jsonl");
@@ -122,8 +122,8 @@ static enum weft_status compare_entry(void *context, const char *name, const cha
     return WEFT_OK;
 }
 
-/* Compares an option that is missing in the folder's config, because the program that wrote it did not have it: it must
- * be at its default. Compares the value as set, because the current value may be resolved from other options. */
+/* Checks that an option missing from the folder's config, which was written by a release without this option, is at its
+ * default. Compares the value as set, because the current value may be resolved from other options. */
 static void compare_new(void *context, const struct weft_opt *opt, const char *value)
 {
     struct comparison *c = context;
@@ -163,17 +163,18 @@ static enum weft_status check_newest(const struct weft_record *record, int64_t s
     struct weft_origin origin;
     TRY(weft_ckpt_latest(record->folder, NULL, NULL, &step, newest, sizeof newest));
     if (step > steps)
-        return FAIL(WEFT_INVALID, "the run in %s is at step %" PRId64 " already: steps=%" PRId64 " is too few",
+        return FAIL(WEFT_INVALID, "the run in %s is already at step %" PRId64 ": steps=%" PRId64 " is too small",
                     record->folder, step, steps);
     if (step < 0 || weft_state_origin(newest, &origin) != WEFT_OK) {
-        weft_error_clear(); /* a damaged checkpoint is not the one to continue from */
+        weft_error_clear(); /* the run does not continue from a damaged checkpoint */
         return WEFT_OK;
     }
     if (*origin.text[WEFT_ORIGIN_PROGRAM] && strcmp(origin.text[WEFT_ORIGIN_NUMBERS], WEFT_NUMBERS) != 0)
-        return FAIL(WEFT_INVALID,
-                    "the run in %s was trained by a different release, whose results had different bits: it can be "
-                    "scored and compared but not resumed. Train it again in a new folder",
-                    record->folder);
+        return FAIL(
+            WEFT_INVALID,
+            "the run in %s was trained by a release whose results are not bit-identical to this one's: it can be "
+            "scored and compared but not resumed. Train it again in a new folder",
+            record->folder);
     return WEFT_OK;
 }
 
@@ -236,7 +237,7 @@ enum weft_status weft_record_begin(struct weft_record *record, struct weft_learn
     const char *path = weft_record_path(record, "config.json"), *initial = weft_record_path(record, "initial.json");
     TRY(weft_origin_find(&record->origin, t->recipe, record->gates_failed));
     TRY(weft_state_load(t, record->folder, from, &before, &binding));
-    if (*from) /* the only config protected by hashes */
+    if (*from) /* only this config is protected by hashes */
         TRY(compare_config(record, weft_arena_print(&record->arena, "%s/config.json", from)));
     TRY(weft_record_compare_origin(record, &before));
     if (t->step == 0 && initial)

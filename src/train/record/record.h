@@ -14,13 +14,14 @@
 
 /* Logged instead of the number of checks if the gates were skipped (WEFT_TEST_SKIP_GATES). */
 #define WEFT_GATES_NOT_RUN "not run"
-/* Returns the error of reports, audits and publishing for such a run. */
+/* Returns the error with which reports, audits and publishing reject a run with skipped gates. */
 enum weft_status weft_record_ungated(const char *folder);
 
-/* ---- the origin of a run's bits, apart from its config (origin.c); "": unknown */
+/* ---- the origin of a run's results, apart from its config (origin.c); "": unknown */
 
 enum { WEFT_ORIGIN_DATA, WEFT_ORIGIN_NUMBERS, WEFT_ORIGIN_ISA, WEFT_ORIGIN_PROGRAM, WEFT_ORIGIN_GATES, WEFT_ORIGINS };
-/* The definition of all results that a run follows. It changes when a release changes their bits; 0.1.0 recorded none.
+/* Version of the definition of all results. It changes in releases whose results are not bit-identical to earlier ones;
+ * 0.1.0 recorded none.
  */
 #define WEFT_NUMBERS "2"
 struct weft_origin {
@@ -44,7 +45,7 @@ bool weft_chain_read(struct weft_chain *c, const char *line, size_t bytes, size_
 
 /* ---- the folder (record.c, log.c, events.c) */
 
-/* Records are functions of the step, except records of the environment, two of which matter in a replay. */
+/* Records are functions of the step, except for records of the environment, two kinds of which matter in a replay. */
 enum weft_record_kind {
     WEFT_RECORD_STEP,
     WEFT_RECORD_STOPPED, /* a checkpoint saved only because training was stopped */
@@ -56,7 +57,7 @@ struct weft_expected_record {
     struct weft_expected_record *next;
     enum weft_record_kind kind;
     int64_t step;
-    const char *text; /* without its chain and closing brace */
+    const char *text; /* text without its chain and closing brace */
     char chain[65];
 };
 
@@ -67,23 +68,23 @@ struct weft_record {
     char config_sha256[65];
     FILE *log, *events;
     int gates_checks, gates_failed; /* for the first record of the log, set before weft_record_begin; 0: not run */
-    bool gates_skipped;             /* according to a record that was read */
+    bool gates_skipped;             /* whether gates were skipped, according to the records read */
     char plan_sha256[65], gates_sha256[65]; /* SHA-256 of the study's plan, "": none; of gates.json */
-    struct weft_origin origin;              /* origin of the bits from now on */
+    struct weft_origin origin;              /* current origin of the results */
     const char *changes; /* changes of options and origin, from those in the folder to the current ones; "": none */
     struct weft_chain chain;
     struct weft_expected_record *expected, **expected_end; /* records that must recur, see log.c */
-    char matched[65];                                      /* the chain of the last one that recurred */
+    char matched[65];                                      /* chain of the last record that recurred */
     int checkpoints; /* number of checkpoints in the folder that a replay has compared */
     bool may_differ; /* the records may differ: options were changed, or a different engine computes */
-    bool replays;    /* nothing is written into the folder; all expected records must recur, in order */
+    bool replays;    /* a replay: nothing is written into the folder; all expected records must recur, in order */
     struct weft_arena arena;
 };
 
-/* Makes the text of config.json, which the caller frees, and its SHA-256, which identifies the run. */
+/* Creates the text of config.json, which the caller frees, and its SHA-256, which identifies the run. */
 enum weft_status weft_record_config(const struct weft_settings *settings, char **config, char hash[65]);
-/* Creates the folder and locks it against other processes. A folder that is not empty is an error or, to resume,
- * compared with the settings. Close the record even after a failure. */
+/* Creates the folder and locks it against other processes. A nonempty folder is an error or, with `resume`, is compared
+ * with the settings. Close the record even after a failure. */
 enum weft_status weft_record_open(struct weft_record *record, const char *folder, bool resume,
                                   const struct weft_recipe *recipe, const struct weft_settings *settings);
 /* Loads the newest valid checkpoint into the trainer, if there is one, cuts the log back to it, and writes the config.
@@ -93,15 +94,15 @@ void weft_record_close(struct weft_record *record);
 
 /* ---- a replay (replay.c) */
 
-/* Call it instead of open and begin to repeat the run in a folder from one of its checkpoints (NULL: from the start).
- * The trainer's model has its initial weights. Nothing is written into the folder. Everything recorded from now on must
- * match the log; a step that differs ends training with WEFT_CHECK. A checkpoint in the folder must match the one that
- * would be saved now. */
+/* Starts a replay of the run in a folder from one of its checkpoints (NULL: from the start); replaces weft_record_open
+ * and weft_record_begin. The trainer's model must have its initial weights. Nothing is written into the folder. All
+ * following records must match the log; a step that differs ends training with WEFT_CHECK. A checkpoint in the folder
+ * must match the one that would be saved now. */
 enum weft_status weft_record_replay(struct weft_record *record, const char *folder, const char *checkpoint,
                                     struct weft_learner *t, const struct weft_settings *settings);
-/* Sets the options from now on, for a run that was resumed with different ones. */
+/* Changes the options for the following records, because the run was resumed with different options at this point. */
 enum weft_status weft_record_change(struct weft_record *record, const struct weft_settings *settings);
-/* Only reads the log of a run: `expected` lists its records except WEFT_RECORD_OTHER. */
+/* Only reads the log of a run; `expected` then lists its records except WEFT_RECORD_OTHER. */
 enum weft_status weft_record_read(struct weft_record *record, const char *folder);
 /* Checks after a step of a replay that no record up to it is missing. */
 enum weft_status weft_record_replayed(const struct weft_record *record, int64_t step);
@@ -110,20 +111,20 @@ enum weft_status weft_record_replayed(const struct weft_record *record, int64_t 
 
 enum { WEFT_CHANGES = 8 }; /* number of options that may change */
 struct weft_era {
-    int64_t step;                    /* it begins after this step */
+    int64_t step;                    /* step after which the era begins */
     const char *value[WEFT_CHANGES]; /* NULL: as in the config of the newest checkpoint */
     const char *text;                /* text of its first record; NULL: the first era */
     char config_sha256[65];          /* according to the log; "": not logged */
 };
 struct weft_eras {
-    struct weft_era *list; /* [count]; what follows the newest checkpoint belongs to list[newest] or later */
+    struct weft_era *list; /* [count]; records after the newest checkpoint belong to list[newest] or later eras */
     int count, newest;
-    bool only_begun; /* nothing is recorded in the last one */
+    bool only_begun; /* whether the last era has no further records */
     struct weft_record log;
     struct weft_arena arena;
 };
 /* Reads the eras from the log of a run. `settings` are from the config of its newest checkpoint, which is in the folder
- * `checkpoint`. WEFT_CHECK: the changes are impossible. Release the eras even after a failure. */
+ * `checkpoint`. Returns WEFT_CHECK if the changes are impossible. Release the eras even after a failure. */
 enum weft_status weft_eras_read(struct weft_eras *eras, const char *folder, const char *checkpoint,
                                 const struct weft_settings *settings);
 void weft_eras_release(struct weft_eras *eras);
@@ -133,19 +134,19 @@ const char *weft_may_change(int i); /* returns the name of the i-th option */
 
 /* ---- checkpoints (state.c, state_load.c) */
 
-/* Writes a checkpoint into the run's folder, after its record into the log. All ranks call it together; only rank 0 has
- * the record. */
+/* Appends the checkpoint's record to the log, then writes the checkpoint into the run's folder. All ranks call it
+ * together; only rank 0 has the record. */
 enum weft_status weft_state_save(const struct weft_learner *t, const char *run, struct weft_record *record, bool due);
-/* Writes an unlogged checkpoint with the text of its config.json, for training outside a run. */
+/* Writes an unlogged checkpoint, with `config` as its config.json, for training outside a run. */
 enum weft_status weft_state_save_alone(const struct weft_learner *t, const char *run, const char *config);
 struct weft_binding;
-/* Loads the newest valid checkpoint and returns its folder, origin and binding; without one, leaves the trainer as it
- * is and sets `folder`, with capacity for 4096 bytes, to "". */
+/* Loads the newest valid checkpoint and returns its folder, origin and binding. If there is none, leaves the trainer
+ * unchanged and sets `folder`, which has 4096 bytes, to "". */
 enum weft_status weft_state_load(struct weft_learner *t, const char *run, char *folder, struct weft_origin *origin,
                                  struct weft_binding *binding);
-/* Called by the other ranks while rank 0 calls weft_state_load or weft_record_begin. */
+/* Loads along with rank 0: the other ranks call it while rank 0 calls weft_state_load or weft_record_begin. */
 enum weft_status weft_state_follow(struct weft_learner *t);
-/* Called with the loaded trainer after all checks; may be NULL. For tests that break loading. */
+/* Called with the loaded trainer after all checks; may be NULL. Tests use it to make loading fail. */
 extern void (*weft_state_loaded)(struct weft_learner *t);
 /* Loads one checkpoint, with all checks. */
 enum weft_status weft_state_load_one(struct weft_learner *t, const char *checkpoint);
@@ -157,8 +158,8 @@ enum weft_status weft_state_verify(const char *checkpoint, const struct weft_par
 enum weft_status weft_weights_open(struct weft_nn *model, const char *path);
 /* Reads the origin of a checkpoint; all "" if its optimizer.safetensors is missing. */
 enum weft_status weft_state_origin(const char *checkpoint, struct weft_origin *origin);
-/* Finds the step and the SHA-256 of the weights of the newest valid checkpoint of a run, or of a checkpoint; -1: none.
- */
+/* Finds the step and the SHA-256 of the weights of the newest valid checkpoint of a run, or of a given checkpoint; step
+ * -1: there is none. */
 enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65]);
 
 #endif

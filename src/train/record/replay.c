@@ -18,12 +18,12 @@ static enum weft_status load(struct weft_record *record, const char *checkpoint,
     record->changes = "";
     TRY(weft_record_compare_origin(record, &before));
     if (record->may_differ)
-        return FAIL(
-            WEFT_INVALID,
-            "%s was written by an engine whose results have different bits (%s), so this one (%s) cannot check them",
-            checkpoint, before.text[WEFT_ORIGIN_ISA], record->origin.text[WEFT_ORIGIN_ISA]);
+        return FAIL(WEFT_INVALID,
+                    "%s was written by an engine (%s) whose results are not bit-identical to this one's (%s): this "
+                    "engine cannot check them",
+                    checkpoint, before.text[WEFT_ORIGIN_ISA], record->origin.text[WEFT_ORIGIN_ISA]);
     if (strcmp(binding->config, record->config_sha256) != 0)
-        return FAIL(WEFT_CHECK, "%s was saved with options that differ from its log", checkpoint);
+        return FAIL(WEFT_CHECK, "%s was saved with options that differ from those in its log", checkpoint);
     return WEFT_OK;
 }
 
@@ -89,7 +89,8 @@ enum weft_status weft_record_replayed(const struct weft_record *record, int64_t 
 {
     const struct weft_expected_record *e = record->expected;
     if (e && e->step <= step)
-        return FAIL(WEFT_CHECK, "%s/log.jsonl has a record of step %" PRId64 " that training again does not give: %s}",
+        return FAIL(WEFT_CHECK,
+                    "%s/log.jsonl has a record of step %" PRId64 " that training again does not reproduce: %s}",
                     record->folder, e->step, e->text);
     return WEFT_OK;
 }

@@ -43,7 +43,7 @@ struct saving {
 
 struct values {
     const char *name;
-    int first, end; /* range of the arrays: weights, moments, moments */
+    int first, end; /* range of the arrays in the file: 0 weights, 1 and 2 moments */
 };
 static const struct values model = {"model.safetensors", 0, 1}, optimizer = {"optimizer.safetensors", 1, 3};
 static const char *const prefixes[ARRAYS] = {"", "moments.0.", "moments.1."};
@@ -174,7 +174,7 @@ static enum weft_status write_optimizer(struct saving *s)
     return WEFT_OK;
 }
 
-/* Every rank has all masks. */
+/* Writes the masks, all of which every rank has. */
 static enum weft_status write_masks(const struct saving *s)
 {
     char path[ROOM + 32];

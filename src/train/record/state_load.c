@@ -45,13 +45,13 @@ static enum weft_status find_values(const struct weft_safetensors *f, const stru
 {
     const struct weft_entry *e = weft_safetensors_find(f, name);
     if (!e || e->foreign || e->dtype != WEFT_F32 || e->bytes != (size_t)w->count * sizeof(float))
-        return FAIL(WEFT_FORMAT, "the file has no tensor %s of this size", name);
+        return FAIL(WEFT_FORMAT, "the file has no tensor %s of the expected size", name);
     *values = e->data;
     return WEFT_OK;
 }
 
-/* Reads every weight's part of an array, under its name with a prefix: all of it, or with other ranks the parts that
- * this rank owns. In a compact array these are contiguous. */
+/* Reads every weight's part of an array, under its name with a prefix: the whole part or, with several ranks, the spans
+ * that this rank owns, which are contiguous in a compact array. */
 static enum weft_status read_array(const struct weft_safetensors *f, const struct weft_learner *t, float *array,
                                    bool compact, const char *prefix)
 {
@@ -114,8 +114,8 @@ static enum weft_status compare_bindings(const struct weft_binding *model, const
 {
     const char *name = weft_binding_differs(model, optimizer);
     if (name)
-        return FAIL(WEFT_FORMAT, "model.safetensors and optimizer.safetensors are of different checkpoints: %s differs",
-                    name);
+        return FAIL(WEFT_FORMAT,
+                    "model.safetensors and optimizer.safetensors belong to different checkpoints: %s differs", name);
     return WEFT_OK;
 }
 
@@ -127,9 +127,9 @@ static enum weft_status read_optimizer(const struct loading *l, const struct wef
     TRY(read_count(f, "samples", &samples));
     TRY(read_number(f, "loss", &t->loss));
     TRY(read_number(f, "seconds", &t->seconds));
-    if (samples % each || samples / each != step) /* avoids the overflow of a product */
-        return FAIL(WEFT_FORMAT, "%" PRId64 " samples were read by step %" PRId64 ", not %" PRId64 " in each", samples,
-                    step, each);
+    if (samples % each || samples / each != step) /* a product could overflow */
+        return FAIL(WEFT_FORMAT, "%" PRId64 " samples were read by step %" PRId64 ": expected %" PRId64 " in each step",
+                    samples, step, each);
     TRY(read_binding(f, "optimizer.safetensors", l->binding));
     t->step = step;
     memcpy(t->stream, l->binding->stream, sizeof t->stream);
@@ -264,7 +264,7 @@ enum weft_status weft_state_follow(struct weft_learner *t)
         if (!*folder)
             return WEFT_OK;
         if (weft_state_load_from(t, folder, &origin, &binding) != WEFT_OK)
-            weft_error_clear(); /* rank 0 prints it and tries the previous one */
+            weft_error_clear(); /* rank 0 prints the error and tries the previous checkpoint */
     }
 }
 
@@ -300,7 +300,7 @@ enum weft_status weft_state_verify(const char *checkpoint, const struct weft_par
     return WEFT_OK;
 }
 
-/* ---- looking */
+/* ---- finding checkpoints */
 
 static enum weft_status verify_model(const char *folder, void *context)
 {
@@ -311,7 +311,7 @@ static enum weft_status verify_model(const char *folder, void *context)
     return WEFT_OK;
 }
 
-/* Reads step and hash in the metadata of the weights' file; step -1: it has none. */
+/* Reads step and hash from the metadata of the weights file; step -1: it has none. */
 static enum weft_status read_found(const char *path, int64_t *step, char hash[65])
 {
     struct weft_safetensors *f;
@@ -344,7 +344,7 @@ enum weft_status weft_state_find(const char *run, int64_t *step, char hash[65])
     char folder[ROOM], path[ROOM + 32];
     hash[0] = 0;
     snprintf(path, sizeof path, "%s/model.safetensors", run);
-    if (access(path, F_OK) == 0) { /* a checkpoint itself */
+    if (access(path, F_OK) == 0) { /* the path is a checkpoint itself */
         TRY(weft_safetensors_check(path));
         return read_found(path, step, hash);
     }

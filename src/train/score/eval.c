@@ -10,7 +10,7 @@
 
 /* The results of one run's samples, in order. */
 struct results {
-    int64_t count; /* samples */
+    int64_t count; /* number of samples */
     const int32_t *tokens, *targets, *prediction;
     const float *nll;
 };
@@ -23,7 +23,7 @@ struct scoring {
     struct weft_net_size size;
     uint64_t first;
     struct weft_comm *comm;
-    struct weft_items *items; /* NULL: not wanted */
+    struct weft_items *items; /* receives the cost of each item; NULL: not wanted */
     double loss;
     int64_t tokens, right;
 };
@@ -50,8 +50,8 @@ static enum weft_status run(struct scoring *s, int64_t done, int64_t count, stru
     return WEFT_OK;
 }
 
-/* Makes a run on each rank, in the order of samples, and gives all results to all ranks. `all` has room for the four
- * arrays of each. */
+/* Runs the next samples on each rank, in order, and sends all results to all ranks. `all` has space for the four arrays
+ * of each rank. */
 static enum weft_status run_ranks(struct scoring *s, int64_t done, int64_t samples, int32_t *all)
 {
     struct weft_comm *c = s->comm;

@@ -19,7 +19,7 @@ struct weft_scores {
  * parallel on each of the ranks of `comm` (NULL: no other ranks); the score depends on neither. */
 enum weft_status weft_evaluate(const struct weft_nn *model, const struct weft_recipe *recipe, struct weft_comm *comm,
                                int64_t batch, uint64_t first, struct weft_score *score);
-/* The same for the test, with the cost of each item (items.h); release the items even after a failure. */
+/* Does the same for the test, and computes the cost of each item (items.h); release the items even after a failure. */
 struct weft_items;
 enum weft_status weft_evaluate_test(const struct weft_nn *model, const struct weft_recipe *recipe,
                                     struct weft_comm *comm, int64_t batch, struct weft_score *score,

@@ -2,7 +2,8 @@
  *
  * items.c - collects the costs of a test's items during scoring, and reads and writes their file.
  *
- * An item is summed in f64 in the order of the samples, so its bits depend neither on the batch nor on threads.
+ * An item is summed in f64 in the order of the samples, so its cost depends neither on the batch size nor on the number
+ * of threads.
  */
 #include "train/score/items.h"
 #include "base/fields.h"
@@ -40,7 +41,9 @@ void weft_items_release(struct weft_items *t)
 
 /* ---- collecting */
 
-/* Few documents would be poor evidence; then the samples, which are more, are the items. */
+/* Finds the documents of the samples. If there are few documents, the samples, of which there are more, are the items
+ * instead.
+ */
 static enum weft_status find_documents(struct weft_items *t, const struct weft_recipe *r, int64_t samples,
                                        int64_t *count)
 {
@@ -112,7 +115,7 @@ enum weft_status weft_items_begin(struct weft_items *t, enum weft_items_kind kin
     return WEFT_OK;
 }
 
-/* Merges every two items into one. */
+/* Merges each pair of neighbouring items into one. */
 static void join_neighbours(struct weft_items *t)
 {
     for (int64_t i = 0; i < t->count / 2; i++) {
@@ -130,7 +133,7 @@ void weft_items_append(struct weft_items *t, double nll, double norm, int64_t to
 {
     if (t->sample % t->per_item == 0) {
         if (t->count == WEFT_MOST_ITEMS)
-            join_neighbours(t); /* the existing part stays a multiple of an item */
+            join_neighbours(t); /* the samples so far still form whole items */
         int64_t next = t->count++;
         t->nll[next] = t->tokens[next] = 0;
         if (t->norm)
@@ -197,7 +200,7 @@ static enum weft_status read_metadata(struct weft_items *t, const struct weft_sa
     const char *version = weft_safetensors_metadata(f, "weft.items"), *kind = weft_safetensors_metadata(f, "kind");
     const char *hash = weft_safetensors_metadata(f, "items_sha256");
     if (!version || strcmp(version, "1") != 0)
-        return FAIL(WEFT_FORMAT, "%s is not a file of items that this version can read", path);
+        return FAIL(WEFT_FORMAT, "%s is not an items file that this version can read", path);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kind && strcmp(kind, kinds[i]) == 0)
             t->kind = kinds[i];
@@ -244,17 +247,19 @@ enum weft_status weft_items_load(struct weft_items *t, const char *path)
 
 /* ---- the items of a run */
 
-/* The file has the items of the last test: a run that is resumed with more steps is tested again. */
+/* Returns whether there is a later test. The file has the items of the last test, and a run that is resumed with more
+ * steps is tested again. */
 static bool is_tested_later(const struct weft_record *record)
 {
-    const struct weft_expected_record *e = record->expected; /* the record of this test, which does not exist yet */
+    const struct weft_expected_record *e = record->expected; /* the record of this test, which is not logged yet */
     for (e = e ? e->next : NULL; e; e = e->next)
         if (e->kind == WEFT_RECORD_STEP && strstr(e->text, ", \"test_loss\": "))
             return true;
     return false;
 }
 
-/* If the run was resumed, a later test may have replaced the file, and its record may have been cut. */
+/* Returns whether the run was resumed later. Then a later test may have replaced the file, and the record of that test
+ * may have been cut. */
 static bool is_resumed_later(const struct weft_record *record)
 {
     for (const struct weft_expected_record *e = record->expected; e; e = e->next)
@@ -271,10 +276,10 @@ static enum weft_status compare(const struct weft_items *t, const char *path, bo
                 memcmp(found.nll, t->nll, (size_t)t->count * sizeof *t->nll) == 0 &&
                 memcmp(found.tokens, t->tokens, (size_t)t->count * sizeof *t->tokens) == 0;
     if (status == WEFT_OK && !same)
-        status = decided ? FAIL(WEFT_CHECK, "%s does not match what this run's model gives", path)
+        status = decided ? FAIL(WEFT_CHECK, "%s does not match the results of this run's model", path)
                          : FAIL(WEFT_INVALID,
-                                "%s is not of the last test in the log: it is of a later one, or was edited. Resume "
-                                "the run until it is finished",
+                                "%s does not belong to the last test in the log: it belongs to a later test or was "
+                                "edited. Resume the run until it is finished",
                                 path);
     weft_items_release(&found);
     return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * score.c - scores given tokens with a model: sequences of any lengths are collected into full batches and run in
- * parallel. A row's bits do not depend on the other rows, and each sequence is summed by itself, in order, in f64, so
- * nothing depends on the batch.
+ * parallel. A row's result does not depend on the other rows, and each sequence is summed by itself, in order, in f64,
+ * so nothing depends on the batch.
  */
 #include "train/score/score.h"
 
@@ -15,7 +15,7 @@ enum weft_status weft_scorer_create(struct weft_scorer **scorer, const struct we
 {
     struct weft_scorer *s = *scorer = calloc(1, sizeof *s);
     if (!s || !(s->waiting = calloc((size_t)batch, sizeof *s->waiting)))
-        return FAIL(WEFT_NOMEM, "not enough memory to score with");
+        return FAIL(WEFT_NOMEM, "not enough memory for scoring");
     s->model = model;
     s->batch = batch;
     TRY(weft_net_init(&s->net, model, WEFT_EVAL,
@@ -61,7 +61,7 @@ enum weft_status weft_scorer_finish(struct weft_scorer *s)
     return status;
 }
 
-/* Adds a window with input tokens[0..count); targets from tokens[from] are scored. */
+/* Adds a window with input tokens[0..count); targets starting at tokens[from] are scored. */
 static enum weft_status add_window(struct weft_scorer *s, const int32_t *tokens, int64_t count, int64_t from,
                                    double *nll)
 {
@@ -87,7 +87,8 @@ enum weft_status weft_scorer_add(struct weft_scorer *s, const int32_t *tokens, i
     const int64_t context = s->model->spec->context, vocab = s->model->spec->vocab;
     for (int64_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= vocab)
-            return FAIL(WEFT_INVALID, "the model has no token %d: its vocabulary is %lld", tokens[i], (long long)vocab);
+            return FAIL(WEFT_INVALID, "the model has no token %d: its vocabulary size is %lld", tokens[i],
+                        (long long)vocab);
     int64_t start = weft_max(0, weft_min(from - 1, count - 1 - context));
     s->scored += weft_max(0, count - from);
     s->cut += count - 1 > context;

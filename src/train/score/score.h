@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * score.h - scoring given tokens with a model, in nats: sequences, texts, and items with a right answer.
+ * score.h - scoring given tokens with a model, in nats: sequences, texts, and items with a correct answer.
  *
  * Invariant: no result depends on the batch.
  */
@@ -17,17 +17,17 @@ struct weft_scorer {
     struct weft_exec *exec;
     int64_t batch; /* number of sequences that run in parallel */
     struct weft_waiting {
-        int64_t first, count; /* rows */
+        int64_t first, count; /* range of rows */
         double *nll;
     } * waiting;
-    int64_t sequences, rows; /* number waiting */
-    int64_t scored;          /* number of tokens so far */
+    int64_t sequences, rows; /* number of waiting sequences and of their rows */
+    int64_t scored;          /* number of scored tokens so far */
     int64_t cut;             /* number of sequences so far that were longer than the context */
     int64_t not_finite;      /* number of windows so far with a non-finite cost: if any, no result can be trusted */
     void (*report)(void *context, int64_t scored); /* called after every run; may be NULL */
     void *context;
-    struct weft_items *items; /* NULL, or receives the items of the next stream or file of items, see items.h */
-    /* Called with every window, in the order of addition; may be NULL. */
+    struct weft_items *items; /* receives the items of the next stream or items file, see items.h; NULL: not wanted */
+    /* Called with every window, in the order in which they were added; may be NULL. */
     void (*each)(void *context, const int32_t *targets, const float *nll, int64_t count);
     void *each_context;
 };
@@ -43,7 +43,8 @@ enum weft_status weft_scorer_add(struct weft_scorer *s, const int32_t *tokens, i
 enum weft_status weft_scorer_finish(struct weft_scorer *s);
 
 /* ---- streams (score_text.c): consecutive windows of the context, so that every token but the very first is scored
- * once. Tokens are scored given only the tokens before them in the window: the first of them given one. */
+ * once. Each token is scored given only the tokens before it in the window; for the first scored token, there is only
+ * one. */
 
 struct weft_items;
 struct weft_shards;
@@ -53,7 +54,7 @@ struct weft_text_score {
     int64_t tokens; /* number of scored tokens */
     int64_t bytes;  /* bytes of text; 0: unknown */
     double nll;     /* total cost of the scored tokens */
-    /* By position in the window, counted from 0: range 0 is position 0, range r the positions 2^(r-1) .. 2^r - 1. */
+    /* Scores by position in the window, counted from 0. Range 0 is position 0; range r is 2^(r-1) to 2^r - 1. */
     struct weft_position_range {
         int64_t tokens;
         double nll;
@@ -65,15 +66,15 @@ enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shar
 enum weft_status weft_score_text(struct weft_scorer *s, const struct weft_tokenizer *t, const char *path,
                                  struct weft_text_score *score);
 
-/* ---- items (score_items.c): a JSONL file of {query, choices, gold}, whose golden choice should have the smallest cost
+/* ---- items (score_items.c): a JSONL file of {query, choices, gold}, whose gold choice should have the smallest cost
  * after the query, or of BLiMP's pairs, whose sentence_good should cost less than sentence_bad. A tie is wrong.
  * Sentences, and choices after an empty query, are scored after the end-of-text token, if there is one. */
 
 struct weft_items_score {
     bool pairs; /* whether the file contains pairs */
     int64_t items;
-    int64_t right;      /* by the total cost of the tokens */
-    int64_t right_norm; /* for choices: by cost per byte of text */
+    int64_t right;      /* number of items answered correctly, by the total cost of the tokens */
+    int64_t right_norm; /* for choices: number of items answered correctly, by the cost per byte of text */
 };
 enum weft_status weft_score_items(struct weft_scorer *s, const struct weft_tokenizer *t, const char *path,
                                   struct weft_items_score *score);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * score_items.c - scores multiple choice and minimal pairs by likelihood. Items are read in blocks: all their texts are
- * scored together, then each item is judged.
+ * score_items.c - scores multiple choice and minimal pairs by likelihood. Items are read in blocks: all texts of a
+ * block are scored together, then each item is judged.
  *
  * A choice follows its query after a space, and the two are encoded separately, so that the same tokens are scored for
  * any query. llm.c does the same; in GPT-2's pre-tokenizer a space begins a new piece anyway.
@@ -38,7 +38,7 @@ struct items {
 
 /* ---- judging */
 
-/* Returns whether the golden choice costs less than every other by the given measure. */
+/* Returns whether the gold choice costs less than every other choice by the given measure. */
 static bool is_right(const struct item *item, bool per_byte)
 {
     double gold = item->nll[item->gold] / (per_byte ? item->bytes[item->gold] : 1);
@@ -82,8 +82,8 @@ static enum weft_status make_room(struct items *t, size_t room)
     return t->room ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory to encode %zu bytes of text", room);
 }
 
-/* Encodes the query, followed from `from` by the text. A query begins like the model's texts; without a query, the text
- * does, or follows the end-of-text token. */
+/* Encodes the query and then the text, whose tokens start at *from. The tokenizer's begin token comes first; if there
+ * is none, a text without a query follows the end-of-text token. */
 static enum weft_status encode_choice(struct items *t, const json_t *query, const json_t *text, size_t *from)
 {
     const char *before = json_string_value(query), *words = json_string_value(text);
@@ -103,7 +103,7 @@ static enum weft_status encode_choice(struct items *t, const json_t *query, cons
     return weft_encode(t->tokenizer, t->text, bytes + space, false, !before_bytes, &t->ids);
 }
 
-/* Hashes the item's texts, because the tokens depend on the model. */
+/* Hashes the texts of an item, not its tokens, which depend on the model. */
 static void identify(struct items *t, const struct item *item, int i, const json_t *query, const json_t *text)
 {
     size_t bytes[] = {json_string_length(query), json_string_length(text), (size_t)i, (size_t)item->gold};

@@ -13,11 +13,11 @@ struct stream {
     struct weft_scorer *scorer;
     const struct weft_tokenizer *tokenizer;
     struct weft_text_score *score;
-    int32_t *window; /* the last scored token, and the ones after it: one plus a context */
+    int32_t *window; /* last scored token and the tokens after it; capacity: context + 1 */
     int64_t held, room;
     struct weft_ids encoded; /* token ids of a piece of text */
     int32_t end;             /* the token that ends a document; -1: windows are the items */
-    double nll;              /* sum of the current item, and its number of tokens */
+    double nll;              /* cost of the current item; `tokens`: its number of tokens */
     int64_t tokens;
 };
 
@@ -121,7 +121,7 @@ static enum weft_status begin(struct stream *t, struct weft_scorer *s, int32_t e
     *score = (struct weft_text_score){0};
     t->window = malloc((size_t)t->room * sizeof *t->window);
     if (!t->window)
-        return FAIL(WEFT_NOMEM, "not enough memory to score with");
+        return FAIL(WEFT_NOMEM, "not enough memory for scoring");
     TRY(begin_items(t, end));
     s->each = take_window;
     s->each_context = t;
@@ -149,10 +149,11 @@ enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shar
     struct stream t;
     int64_t vocab = s->model->spec->vocab, top = weft_shards_max_token(shards);
     if (top >= vocab)
-        return FAIL(WEFT_INVALID,
-                    "the data has token ids up to %lld, but the model's vocabulary is %lld: encode the data with the "
-                    "model's tokenizer",
-                    (long long)top, (long long)vocab);
+        return FAIL(
+            WEFT_INVALID,
+            "the data has token ids up to %lld, but the model's vocabulary size is %lld: encode the data with the "
+            "model's tokenizer",
+            (long long)top, (long long)vocab);
     bool documents = weft_shards_documents(shards) >= WEFT_LEAST_DOCUMENTS;
     enum weft_status status = begin(&t, s, documents ? weft_shards_end(shards) : -1, score);
     if (status == WEFT_OK)
@@ -165,7 +166,7 @@ enum weft_status weft_score_shards(struct weft_scorer *s, const struct weft_shar
 
 /* ---- text */
 
-/* The text begins like the model's texts. */
+/* Adds a piece of text. The first piece begins with the tokenizer's begin token, if it has one. */
 static enum weft_status put_text(void *context, const char *text, size_t bytes)
 {
     struct stream *t = context;

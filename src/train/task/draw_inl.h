@@ -22,7 +22,7 @@ static inline int64_t draw_below(struct draw *d, int64_t n)
     return (int64_t)weft_below(d->key, d->drawn++, (uint64_t)n);
 }
 
-/* Returns one of first .. first+count-1 that is not among tokens[0 .. n). There must be one. */
+/* Returns a random token from first to first + count - 1 that is not among tokens[0 .. n). There must be one. */
 static inline int32_t draw_other(struct draw *d, int64_t first, int64_t count, const int32_t *tokens, int64_t n)
 {
     for (;;) {
@@ -35,7 +35,7 @@ static inline int32_t draw_other(struct draw *d, int64_t first, int64_t count, c
     }
 }
 
-/* Returns the number of ordered selections of n distinct values among `count`: count! / (count-n)! */
+/* Returns the number of ordered selections of n distinct values out of `count`: count! / (count-n)! */
 static inline double draw_ways(int64_t count, int64_t n)
 {
     double ways = 1;

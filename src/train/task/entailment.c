@@ -6,12 +6,12 @@
  * used up; node i is token 2 + i. The model has to learn it from the pairs: every tenth pair, by hash(seed, a, b), is
  * held out, half of these for validation and half for the test.
  *
- * A sample is drawn as two nodes b, c and a depth at which their ancestors differ: a is b's ancestor there (yes) or c's
- * (no), each half of the time. So a wrong ancestor has the depth of a right one. The root, ancestor of all, is neither
- * a nor b. Training uses a draw only if it stays in training when b and c, or their ancestors, are swapped, so that
- * neither token alone carries information about the answer. Simply leaving out held-out pairs would leak: a node that
- * lost a yes answers no more often than it should, and a table of answers by b, built in training, was right on one in
- * five of the held-out pairs.
+ * A sample is drawn as two nodes b, c and a depth at which their ancestors differ: a is the ancestor of b at that depth
+ * (yes) or of c (no), each with probability 1/2. So wrong and right ancestors have the same depths. The root, ancestor
+ * of all, is neither a nor b. Training uses a draw only if the pairs obtained by swapping b and c, or their ancestors,
+ * are also training pairs, so that neither token alone carries information about the answer. Merely leaving out the
+ * held-out pairs would leak information: for a node that lost a yes, the answer is more often no, and a table of
+ * answers by b, built in training, was right on one in five of the held-out pairs.
  */
 #include "train/task/draw_inl.h"
 
@@ -34,7 +34,7 @@ static void grow(struct entailment *o, int64_t most, uint64_t key)
         }
 }
 
-/* Returns the ancestor of a node at a depth above it; -1: none. */
+/* Returns the ancestor of a node at a smaller depth; -1: none. */
 static int64_t ancestor(const struct entailment *o, int64_t node, int64_t depth)
 {
     if (o->depth[node] <= depth)
@@ -58,7 +58,7 @@ static enum use use_of(const struct entailment *o, int64_t a, int64_t b)
     }
 }
 
-/* Two nodes and their ancestors at one depth. */
+/* Two nodes and their ancestors at the same depth. */
 struct fork {
     int64_t node[2], above[2];
 };

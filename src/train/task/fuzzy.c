@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * task/fuzzy - recall by noisy keys: n keys of m tokens, then n queries, each a key of which every token was
- * substituted with probability p; the index of its key is scored after every token of a query.
+ * task/fuzzy - recall with noisy keys: n keys of m tokens, then n queries. Each query is a copy of a key in which every
+ * token is replaced with probability p; the index of its key is scored after every token of the query.
  *
- *     k1 .. km  k1 .. km  ..    q1 .. qm  q1 .. qm  ..         each query is of a random key, independently
+ *     k1 .. km  k1 .. km  ..    q1 .. qm  q1 .. qm  ..         each query copies a random key, drawn independently
  *     ki: one of the K codes (i-1)K .. iK-1, as a product quantiser gives one for each part of a vector
  *     qi: ki, or with probability p one of the other K-1 codes: (K-1)/K is maximum noise
  *     the answers: mK for the first key .. mK+n-1 for the last
  *
- * The information in i tokens of a query is how many of them each key has in common with it: h of the right key is
- * binomial with 1-p, the number for each other key with 1/K, as keys are drawn independently. With w = (1-p)(K-1)/p,
- * the factor by which a common token multiplies the odds, key j has the probability w^h_j / sum of w^h. The mean of its
- * negative logarithm at the right key is the smallest possible loss. The best guess is the key with the most in common,
- * whatever p is; its accuracy counts each tie by its chance. Both are means over i = 1 .. m.
+ * The information in i tokens of a query is the number of tokens that each key has in common with it. This number h is
+ * binomial, with probability 1-p for the right key and 1/K for each other key, because keys are drawn independently.
+ * With w = (1-p)(K-1)/p, the factor by which a common token multiplies the odds, key j has the probability w^h_j / sum
+ * of w^h. The mean of its negative logarithm at the right key is the smallest possible loss. The best guess is the key
+ * with the most tokens in common, whatever p is; its accuracy counts a tie as the probability of guessing right. Both
+ * are means over i = 1 .. m.
  *
- * Answers are the indices of keys, not separate value tokens: so one layer can answer from one token, and a model does
- * not first have to learn where values are. With values, models needed many times the samples to get beyond a guess.
+ * Answers are key indices rather than separate value tokens, so one layer can answer from one token, and a model does
+ * not first have to learn where values are. With values, models needed many times as many samples to do better than
+ * guessing.
  */
 #include "train/task/draw_inl.h"
 
@@ -51,7 +53,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
                     (long long)o->tokens, (long long)o->codes, (long long)o->keys, least, (long long)spec->vocab);
     if (o->noise > most)
         return FAIL(WEFT_INVALID,
-                    "fuzzy_noise=%g is more than %g, at which queries have no information about keys of %lld codes",
+                    "fuzzy_noise=%g is more than %g, at which queries carry no information about keys of %lld codes",
                     o->noise, most, (long long)o->codes);
     return WEFT_OK;
 }
@@ -88,7 +90,7 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
     }
 }
 
-/* Counts only keys: different queries do not make a different sample. */
+/* Returns the number of different keys; different queries do not make a different sample. */
 static double different(const struct weft_spec *spec, const void *opts)
 {
     const struct fuzzy *o = opts;
@@ -98,7 +100,7 @@ static double different(const struct weft_spec *spec, const void *opts)
 
 /* ---- the floor */
 
-/* Computes the probabilities of 0 .. m successes in m trials. */
+/* Computes the probabilities of 0 to m successes in m trials. */
 static void binomial(int64_t m, double success, double *p)
 {
     p[0] = 1;
@@ -130,8 +132,9 @@ static double mean_log(int64_t n, int64_t m, const double *p, const double *rati
     return sum * step;
 }
 
-/* Returns how often the right key is found when none has more in common: all others have less with probability `below`,
- * at most the same with `most`; of c + 1 ties, 1 is right. Summed over c: (most^n - below^n) / (n (most - below)). */
+/* Returns the probability that no other key has more in common with the query than the right key, and that the right
+ * key is guessed. Another key has less in common with probability `below`, and at most as much with probability `most`;
+ * of c + 1 tied keys, one is right. The sum over c is (most^n - below^n) / (n (most - below)). */
 static double share(int64_t n, double below, double most)
 {
     double sum = 0, power = 1;
@@ -140,7 +143,7 @@ static double share(int64_t n, double below, double most)
     return sum / (double)n;
 }
 
-/* Adds the floor at the last token of a query of m tokens. */
+/* Adds the smallest loss and the highest accuracy at the last token of a query of m tokens. */
 static void add_floor(const struct fuzzy *o, int64_t m, struct weft_floor *f)
 {
     const int64_t n = o->keys;
@@ -149,7 +152,7 @@ static void add_floor(const struct fuzzy *o, int64_t m, struct weft_floor *f)
     binomial(m, 1 - o->noise, right);
     binomial(m, 1 / (double)o->codes, other);
     for (int64_t h = 0; h <= m; below += other[h++]) {
-        if (right[h] < 1e-30) /* too rare to count, as are larger ratios than below */
+        if (right[h] < 1e-30) /* too rare to count, as are ratios above the limit below */
             continue;
         for (int64_t k = 0; k <= m; k++)
             ratio[k] = fmin(weft_pow(odds, (double)(k - h)), 1e300);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * task/mqar - multi-query associative recall (S. Arora et al., arXiv:2312.04927, and their program zoology): n keys
- * with their values, k0 v0 k1 v1 .., then T - 2n slots in which every key occurs again; its value is the scored answer
+ * task/mqar - multi-query associative recall (S. Arora et al., arXiv:2312.04927, and their code, zoology): n keys with
+ * their values, k0 v0 k1 v1 .., then T - 2n slots in which every key occurs again; its value is the scored answer
  * there.
  *
  *     keys: n distinct of 1 .. V/2-1        values: n distinct of V/2 .. V-1
@@ -83,13 +83,13 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
     memset(tokens, 0, (size_t)o->length * sizeof *tokens);
     for (int64_t i = 0; i < o->length; i++)
         targets[i] = -1;
-    for (int64_t m = 0; m < n; m++) { /* keys and values never coincide: each draw is new among all before it */
+    for (int64_t m = 0; m < n; m++) { /* no key is a value; each draw differs from all earlier ones */
         tokens[2 * m] = draw_other(&d, 1, half - 1, tokens, 2 * m);
         tokens[2 * m + 1] = draw_other(&d, half, spec->vocab - half, tokens, 2 * m);
     }
     for (int64_t m = 0; m < n; m++) {
         int64_t at;
-        do /* a taken gap is drawn again, which keeps the relative weights of the others */
+        do /* if the gap is taken, draws again, which keeps the other gaps' relative weights */
             at = 2 * n + 2 * draw_gap(&d, o);
         while (tokens[at]);
         tokens[at] = tokens[2 * m];
@@ -100,7 +100,7 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
             tokens[i] = (int32_t)draw_below(&d, spec->vocab);
 }
 
-/* Counts keys, values and gaps; the tokens in the other slots do not make a different sample. */
+/* Counts choices of keys, values and gaps; different tokens in the other slots do not make a different sample. */
 static double different(const struct weft_spec *spec, const void *opts)
 {
     const struct mqar *o = opts;

@@ -2,7 +2,7 @@
  *
  * task/recall - associative recall: S distinct tokens r, then r again; the input is [r;r] without its last token.
  * Inputs S .. 2S-2 are scored: the next token is the one that followed the same token before, so the loss can be 0, and
- * a model that does not look back guesses one in V.
+ * a model that does not look back guesses one token in V right.
  */
 #include "train/task/draw_inl.h"
 

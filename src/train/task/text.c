@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * task/text - predict the next token of texts, from token files (see docs/data.md). A sample is a window of `context`
+ * task/text - predict the next token of a text, from token files (see docs/data.md). A sample is a window of `context`
  * tokens; training reads all windows of the `train` files in an order drawn for each epoch. Windows of the `val` files
  * are in one random order, the same for every seed. If there are `test` files, the test reads them likewise; otherwise
  * the first half of `val` is for validation and the second for the test.
@@ -40,7 +40,7 @@ static enum weft_status resolve(const struct weft_spec *spec, void *opts, struct
     return WEFT_OK;
 }
 
-/* Returns the vocabulary over all splits, because without a data.json each has its own largest token. */
+/* Returns the vocabulary over all splits, because without a data.json, each split has its own largest token id. */
 static int64_t vocab(const void *opts)
 {
     static const char *const splits[] = {"train", "val", "test"};
@@ -55,11 +55,11 @@ static int64_t vocab(const void *opts)
             most = weft_max(most, (int64_t)weft_shards_max_token(s) + 1);
         weft_shards_close(s);
     }
-    weft_error_clear(); /* opening them reports it */
+    weft_error_clear(); /* opening the files reports the error */
     return most;
 }
 
-/* Prints progress of the first run on these files, if they are large. */
+/* Prints the progress of hashing large files, which are hashed only by the first run that reads them. */
 static void note_indexing(void *context, int64_t done, int64_t all)
 {
     char key[32];
@@ -104,7 +104,7 @@ static enum weft_status open_data(const struct weft_spec *spec, void *opts, stru
 {
     struct text *o = opts;
     struct stat info;
-    if (stat(o->data, &info) == 0 && !S_ISDIR(info.st_mode)) /* a single file would be train, val and test */
+    if (stat(o->data, &info) == 0 && !S_ISDIR(info.st_mode)) /* a single file would serve as train, val and test */
         return FAIL(WEFT_INVALID,
                     "data=%s is not a folder: set data to a folder with token files train*.bin and val*.bin", o->data);
     char *tokenizer = weft_arena_print(arena, "%s/tokenizer.json", o->data);
@@ -186,7 +186,7 @@ static void sample(const struct weft_spec *spec, const void *opts, uint64_t inde
     if (*o->failure == WEFT_OK)
         *o->failure = weft_shards_read(s, (int64_t)window * o->length, o->length + 1, o->window);
     for (int64_t i = 0; i < o->length; i++) {
-        tokens[i] = *o->failure == WEFT_OK ? o->window[i] : 0; /* after a failure any token will do */
+        tokens[i] = *o->failure == WEFT_OK ? o->window[i] : 0; /* after a failure, any token is fine */
         targets[i] = *o->failure == WEFT_OK ? o->window[i + 1] : -1;
     }
 }
@@ -197,7 +197,7 @@ static enum weft_status documents(const void *opts, int64_t samples, int64_t *do
     const struct weft_shards *s = o->test ? o->test : o->val;
     int64_t *window = calloc((size_t)samples, sizeof *window);
     if (!window)
-        return FAIL(WEFT_NOMEM, "not enough memory for the places of %lld samples", (long long)samples);
+        return FAIL(WEFT_NOMEM, "not enough memory for the positions of %lld samples", (long long)samples);
     for (int64_t i = 0; i < samples; i++)
         window[i] = (int64_t)find(0, o, WEFT_TEST + (uint64_t)i, &s);
     enum weft_status status = weft_shards_locate(s, o->length, window, samples, document, count);
@@ -208,7 +208,7 @@ static enum weft_status documents(const void *opts, int64_t samples, int64_t *do
 
 const struct weft_task weft_task_text = {
     .name = "text",
-    .summary = "predict the next token of texts",
+    .summary = "predict the next token of a text",
     .owner = WEFT_OWNER("task=text", options),
     .options_bytes = sizeof(struct text),
     .resolve = resolve,
