@@ -9,7 +9,7 @@ set -u
 source tests/tap
 source tests/howto/page
 copy_tree
-smaller='s/^make  /make SET="steps=20 seeds=3"  /; s/plan gpt2-124m/plan gpt2-mini/; s/steps=200/steps=20/'
+smaller='s/^make  /make SET="steps=20 warmup=5 seeds=3 lrs=1e-6,3e-3,1"  /; s/plan gpt2-124m/plan gpt2-mini/; s/steps=200/steps=20/'
 [[ ${WEFT_EVERY:-} != 1 ]] || smaller=
 follow README.md "$smaller"
 result $? "README.md: every command runs"

@@ -7,9 +7,9 @@
 set -u
 source tests/tap
 use_scratch
-cp configs/recall-quick "$scratch" && cd "$scratch" || exit 1
+cp tests/fixtures/recall "$scratch" && cd "$scratch" || exit 1
 
-"$weft" ablate --config recall-quick --seeds 3 --set checkpoint_every=40 --set keep=10 --threads 2 --out study >/dev/null 2>err
+"$weft" ablate --config recall --seeds 3 --set checkpoint_every=40 --set keep=10 --threads 2 --out study >/dev/null 2>err
 result $? "a study of 6 runs is trained"
 calculate() { awk "BEGIN { printf \"%.3f\", $1 }"; }
 # audit NAME ARGUMENTS...: the seconds it takes, in NAME

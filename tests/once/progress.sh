@@ -52,7 +52,7 @@ result $? "how long a pipe will go on nobody knows"
 [[ $(grep -cE '^[0-9]+ tokens scored  [0-9]+ tokens/s(  [0-9.]+ [a-z]+ left)?$' "$scratch/err") -ge 2 ]] && grep -q ' left$' "$scratch/err"
 result $? "eval knows how many tokens token files have"
 
-study=(ablate --config configs/recall-quick --seeds 1 --set steps=6 --set layers=1 --set width=32)
+study=(ablate --config tests/fixtures/recall --seeds 1 --set steps=6 --set layers=1 --set width=32)
 on_terminal 200 "${study[@]}" --out "$scratch/study" >"$scratch/seen"
 grep -q "dot lr 0.001 seed 1: done, test loss" "$scratch/seen" && grep -qP '\r2 of 2 runs done, 0 running  100 %\e\[K\r$' "$scratch/seen"
 result $? "a study keeps a line for every run and rewrites the last one"

@@ -373,7 +373,7 @@ static void run_study(const char *const *settings, struct seen *s)
     assert_non_null(mkdtemp(folder));
     check(weft_program_set(program));
     const struct weft_ablate_options o = {.settings = settings, .context = s, .on_progress = count_runs};
-    check(weft_ablate("configs/recall-quick", folder, &o));
+    check(weft_ablate("tests/fixtures/recall", folder, &o));
     snprintf(path, sizeof path, "%s/%s", folder, s->within ? s->within : "");
     check(weft_study_results(path, take_arm, s));
     assert_int_equal(s->arms, 2);
@@ -388,7 +388,7 @@ static void test_study(void **state)
     static const char *const settings[] = {"steps=5", "eval_samples=8", "seeds=2",         "layers=1", "width=32",
                                            "heads=2", "context=16",     "recall_length=8", "batch=4",  NULL};
     struct seen s = {0};
-    check_error(weft_ablate("configs/recall-quick", "/tmp/weft-none", NULL), WEFT_INVALID, "weft_program_set");
+    check_error(weft_ablate("tests/fixtures/recall", "/tmp/weft-none", NULL), WEFT_INVALID, "weft_program_set");
     check_error(weft_program_set("/nowhere/weft"), WEFT_IO, "/nowhere/weft");
     run_study(settings, &s);
     assert_true(s.done == 4 && s.runs == 4);
