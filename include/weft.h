@@ -115,7 +115,7 @@ WEFT_API enum weft_status weft_model_load(struct weft_model *model, const char *
 /* Writes config.json and model.safetensors to a folder, which is created if necessary. */
 WEFT_API enum weft_status weft_model_save(const struct weft_model *model, const char *folder);
 
-/* Sizes of a model and its predicted memory and FLOPs. The gate `accounted` compares the predictions with
+/* Sizes of a model and its predicted memory and FLOPs. The `accounted` gate compares the predictions with
  * measurements. */
 struct weft_model_info {
     int64_t layers, width, heads, ffn_width, vocab;

@@ -51,7 +51,7 @@ static enum weft_status run(const struct weft_cmd *cmd, struct weft_common *args
     return WEFT_OK;
 }
 
-/* A command may have printed all of its result and lost it: the disk is full, say. */
+/* A command may have printed its whole result and lost it, for example because the disk is full. */
 static enum weft_status close_output(enum weft_status so_far)
 {
     bool written = weft_output_close(stdout);
@@ -103,7 +103,8 @@ static int run_on_thread(struct call *c)
     sigset_t all;
     int error = weft_thread_create(&thread, run_call, c);
     if (error) {
-        fprintf(stderr, "weft: the stack is too small (ulimit -s), and there is no memory for another: %s\n",
+        fprintf(stderr,
+                "weft: the stack is too small (ulimit -s), and a thread with a larger one cannot be started: %s\n",
                 strerror(error));
         return 1;
     }

@@ -5,7 +5,8 @@
  * Ranks are data-parallel: each has all weights, computes whole groups of a step's micro-batches, and keeps the moments
  * of its part of the weights (the optimiser state is sharded). A step then consists of
  *     compute     the micro-batches of the rank with the most groups
- *     gradients   each rank sends the gradients of every other part to its rank, in buckets, and receives as many
+ *     gradients   each rank sends the gradients of every other part to that part's rank, in buckets, and
+ *                 receives the same amount
  *     update      of the rank's part of the weights
  *     weights     all-gathered in a ring
  * The gradients of a bucket are sent as soon as the backward pass of the last micro-batch has completed them.

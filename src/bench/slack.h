@@ -3,8 +3,8 @@
  * slack.h - predicts how well a training step scales with threads: records its tiles on one thread (slack.c), computes
  * the time that a team takes for them (schedule.c, team.c), and combines both for a whole model (speedup.c).
  *
- * Invariants: nothing here prints. A tile is assumed to take as long as it did when one thread ran alone: contention
- * for memory, and memory of a different processor, are not predicted.
+ * Nothing here prints. A tile is assumed to take as long as it did when one thread ran alone, so neither contention for
+ * memory nor accesses to another processor's memory are predicted.
  */
 #ifndef WEFT_SLACK_H
 #define WEFT_SLACK_H

@@ -182,10 +182,9 @@ static enum weft_status check_folder(const char *folder)
         return FAIL(WEFT_INVALID, "there is no folder %s", folder);
     TRY(weft_folder_is_plain(folder));
     if (!has(folder, "study.json") && !has(folder, "config.json") && !has(folder, "log.jsonl"))
-        return FAIL(
-            WEFT_INVALID,
-            "%s is neither the folder of a study nor that of a run: it has no study.json, config.json or log.jsonl",
-            folder);
+        return FAIL(WEFT_INVALID,
+                    "%s is neither a study folder nor a run folder: it has no study.json, config.json or log.jsonl",
+                    folder);
     return WEFT_OK;
 }
 

@@ -84,7 +84,8 @@ static const struct {
 
 static const struct weft_arg table[] = {
     {"format", 'f', "FORMAT", WEFT_ARG_CHOICE, offsetof(struct args, format), .choices = names,
-     .help = "Write hf: a Hugging Face folder; onnx: a folder with model.onnx; gguf: a file for llama.cpp",
+     .help = "Write this format: hf (a Hugging Face folder), onnx (a folder with model.onnx) or gguf (a file for "
+             "llama.cpp)",
      .missing = "no format given: pass --format hf, onnx or gguf"},
     {"out", 'o', "PATH", WEFT_ARG_FILE, offsetof(struct args, out),
      .help = "Write to this new folder or, with gguf, to this new file", .missing = "no output given: pass --out PATH"},

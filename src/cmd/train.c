@@ -359,7 +359,7 @@ const struct weft_cmd weft_cmd_train = {
         "Without --out nothing is saved. A run in a folder can be killed at any time: with --resume it ends with the "
         "same weights and log, except for the log's lines on environment and time. On SIGINT (Ctrl-C), SIGTERM, SIGHUP "
         "and SIGUSR1 it saves and stops; a second SIGINT ends it immediately. A run that was stopped before its last "
-        "step, also by --time, exits with 3. With --init the optimiser and the schedule start from scratch: see "
+        "step, including by --time, exits with 3. With --init the optimiser and the schedule start from scratch: see "
         "docs/finetuning.md. Started by `weft launch`, mpirun or srun, it trains on several ranks: see docs/ranks.md.",
     .args = table,
     .takes = WEFT_TAKES_MODEL | WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

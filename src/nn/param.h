@@ -144,7 +144,7 @@ int weft_params_find(const struct weft_params *p, const char *name); /* -1: none
 void weft_param_hash(const struct weft_params *p, int i, char hex[65]);
 /* Writes one SHA-256 of the names, shapes and f32 values of all weights, in order. */
 void weft_params_hash(const struct weft_params *p, char hex[65]);
-/* Like weft_params_hash, for another array with the same layout. */
+/* Like weft_params_hash, but for any array with the same layout. */
 void weft_array_hash(const struct weft_params *p, const float *array, char hex[65]);
 
 #endif

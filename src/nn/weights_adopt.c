@@ -101,7 +101,7 @@ static void print_dims(char text[128], int ndim, const int64_t *dim)
     snprintf(text + used, 128 - used, "]");
 }
 
-/* Reports a weight of the file that is not used. w is the model's weight of the same name; NULL: none. */
+/* Reports an unused weight in the file. w is the model's weight with the same name; NULL: none. */
 static void leave_out(struct adopting *a, const struct weft_entry *e, const struct weft_param *w)
 {
     char text[400], theirs[128], ours[128];

@@ -110,7 +110,7 @@ static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 
 static void run(const struct weft_call *call) { weft_tiles_run(call, weft_tensor_rows(call->out[Y]), ROWS, run_tile); }
 
-/* Returns the gradient of y from element i on, including the gradient through the norm. */
+/* Returns the gradient of y starting at element i, including the gradient through the norm. */
 VINLINE vf gradient(const struct weft_call *call, int64_t i, int64_t end, float twice)
 {
     const struct weft_tensor *dy = call->gout[Y], *y = call->out[Y];

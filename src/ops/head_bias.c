@@ -6,8 +6,8 @@
  *
  * so that scale <q, k> + y is -scale |q - k|^2 / 2, except for the query's own norm, which cancels in the softmax.
  *
- * Backward: dn[m,k] is the sum over the heads of its group, in order; dscale += sum over rows of -n dy / 2: each block
- * of ROWS rows writes its sums to scratch, which are then added in order.
+ * Backward: dn[m,k] is the sum over the heads of its group, in order; dscale += sum over rows of -n dy / 2. Each block
+ * of ROWS rows writes its sums to scratch; these are then added in order.
  */
 #include "ops/ops.h"
 

@@ -13,8 +13,8 @@
  * and j != i. The loss is 0 with fewer than two vectors.
  *
  * Output 0 is the loss, f32 [1]. The other outputs are saved for backward and have no gradients; they have one row per
- * vector in the order sequence, head, half, which is 0 for dropped vectors: 1 unit f32 [*, w] = u / |u|, 2 norm = |u|,
- * 3 nll and 4 lse, f32 [*]. z itself is not saved.
+ * vector, ordered by sequence, head and half; the rows of dropped vectors are 0. They are 1 unit, f32 [*, w] = u / |u|,
+ * 2 norm = |u|, 3 nll and 4 lse, f32 [*]. z itself is not saved.
  *
  * Backward, with p_ij = exp(l_ij - lse_i) and e_ij = 1 where j is i's positive:
  *     c_ij = p_ij - e_ij + p_ji - e_ji     g_i = sum_j c_ij unit_j     du_i = (g_i - <g_i, unit_i> unit_i) / |u_i|

@@ -70,7 +70,7 @@ says 2 err "no MODEL given: pass a run" generate
 says 2 err "--tokens abc is invalid" generate x --tokens abc
 says 1 err 'there is no preset "nope", and no file or folder of that name. ' train nope
 says 1 err "there is no folder nope" audit nope
-says 1 err "is neither the folder of a study nor that of a run" audit "$scratch"
+says 1 err "is neither a study folder nor a run folder" audit "$scratch"
 for command in "show gpt2" "help" "generate nope"; do
     # shellcheck disable=SC2086 # words
     ! WEFT_ISA=base "$weft" $command 2>&1 >/dev/null </dev/null | grep -q 'has no AMX'

@@ -5,7 +5,7 @@
 # a phone: it makes no network requests, logs no errors, is no wider than the screen, draws its charts, is readable, and
 # can be operated by keyboard. Tables that are cut have a shadow at the edge; on a wide screen Numbers and Gates are not.
 # Needs chromium, and playwright from PyPI; without them it is skipped.
-# run-tests: 1 s
+# run-tests: 20 s
 set -u
 source tests/tap
 use_scratch

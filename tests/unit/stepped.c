@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * stepped.c - the gate `stepped` with tasks and optimisers: sound ones pass, including those registered from outside,
+ * stepped.c - the `stepped` gate with tasks and optimisers: sound ones pass, including those registered from outside,
  * and broken ones fail.
  *
  * run-tests: 15 s

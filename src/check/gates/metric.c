@@ -6,7 +6,7 @@
  * still train; this check detects that without knowing the formula.
  *
  * The attention of each block runs alone, in f64, on sequences of two points. The second row's output lies between the
- * values of both points, and its position between them gives the difference of the two scores.
+ * values of the two points, and its position between them gives the difference of the two scores.
  */
 #include "check/probe/gate.h"
 #include "nn/part.h"

@@ -333,8 +333,8 @@ static enum weft_status vary(struct weft_spec *to, const struct weft_spec *from,
     return WEFT_OK;
 }
 
-/* Checks several tiles of keys, also with differences of the loss; then, with noise, as much of the context as there is
- * time for, judging by the time per row in the check of the whole model. */
+/* Checks several tiles of keys, also against finite differences of the loss. Then checks, with noise, as much of the
+ * context as time allows, estimated from the time per row in the check of the whole model. */
 static enum weft_status check_part(const struct weft_trial *t, const struct weft_nn *model, double seconds_per_row)
 {
     const struct weft_itself *it = t->itself;

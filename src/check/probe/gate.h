@@ -204,7 +204,7 @@ enum weft_status weft_itself_init(struct weft_itself *it, const struct weft_spec
 void weft_itself_release(struct weft_itself *it);
 enum weft_status weft_itself_train(struct weft_itself *it);
 enum weft_status weft_itself_eval(struct weft_itself *it);
-/* Runs the training graph, unless that was done before, to estimate the duration of training and set the time limit. */
+/* Estimates the duration of training, by running the training graph if it has not run yet, and sets the time limit. */
 enum weft_status weft_itself_measure(struct weft_itself *it);
 /* Closes both graphs until they are needed again, for checks that need as much memory as training. */
 void weft_itself_make_room(struct weft_itself *it);

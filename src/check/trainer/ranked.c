@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * ranked.c - compares steps of the trainer, with dropout, on several ranks with those on one, for the gate `exact`. The
+ * ranked.c - compares steps of the trainer, with dropout, on several ranks with those on one, for the `exact` gate. The
  * ranks are threads of this process, so no MPI is needed; they exchange the same data as processes would. The groups do
  * not divide evenly among the ranks, so that ranks join parts of the tree in every way. One step uses the recipe's own
  * division into micro-batches and groups.

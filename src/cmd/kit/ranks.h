@@ -9,7 +9,8 @@
 
 /* Joins the ranks. Call weft_ranks_leave even after a failure. */
 enum weft_status weft_ranks_join(struct weft_comm *comm, double stall);
-/* Leaves the ranks and prints what failed. After a failure it returns only if MPI did not start. */
+/* Disconnects this process from the ranks and prints any error. After a failure it returns only if MPI did not start.
+ */
 void weft_ranks_leave(struct weft_comm *comm, enum weft_status status);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * gguf.c - opens a GGUF file and checks its complete header: keys, strings, types, shapes, and that every tensor's
- * values are in the file where the format requires them.
+ * gguf.c - opens a GGUF file and checks its complete header (keys, strings, types and shapes), and that every
+ * tensor's values are at the offsets that the format requires.
  *
  * Memory for a size given in the file is allocated only after the file is known to be large enough for that size.
  */

@@ -103,9 +103,9 @@ static void pack_queries(const struct weft_call *call, const struct sizes *n, co
     }
 }
 
-/* Which sums of dS are needed in addition to the products: over rows and with <q,k> (ROW_SUMS); these and along
- * diagonals (ALL_SUMS); or all of these and dS itself, stored in place of dP (SUMS_AND_DS). The value is always passed
- * as a constant, so that each variant is compiled to its own loop. */
+/* The sums of dS that are needed in addition to the products: none; those over rows and with <q,k> (ROW_SUMS); these
+ * and the sums along diagonals (ALL_SUMS); or all of these and dS itself, stored in place of dP (SUMS_AND_DS). The
+ * value is always passed as a constant, so that each variant is compiled to its own loop. */
 enum wanted { NO_SUMS, ROW_SUMS, ALL_SUMS, SUMS_AND_DS };
 
 struct extras {
@@ -113,7 +113,7 @@ struct extras {
     vf dscale;
 };
 
-/* Where a square's P and dS are stored. */
+/* Destinations of a square's P and dS. */
 struct square_out {
     uint16_t *p, *ds, *dst;
 };

@@ -53,7 +53,7 @@ struct sizes {
     int64_t topk;                         /* route: k of topk; 0 in the other modes */
 };
 
-/* Returns the sizes, without those that are specific to an op. */
+/* Returns the sizes, except those that only one op uses. */
 static struct sizes logit_sizes(const struct weft_call *call)
 {
     const struct geometry *a = call->attr;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * shards.c - reads token files as one stream. Files are memory-mapped and closed again, so their number is limited by
- * the maximum number of mappings (65530 by default on Linux), not by that of open files. A token is found by binary
- * search over the files.
+ * the maximum number of mappings (65530 by default on Linux), not by the limit on open files. A token is found by
+ * binary search over the files.
  */
 #include "base/json.h"
 #include "text/tokens/internal.h"
