@@ -39,6 +39,7 @@ defconfig-%: build
 	@$(KCONFIG)-conf --defconfig=configs/$* configs/Kconfig >/dev/null 2>&1
 	@$(PROGRAM) config configs/$* --kept .config || { rm -f .config && false; }
 	@sed -i 's/^CONFIG_WEFT_STUDY=""$$/CONFIG_WEFT_STUDY="$*"/' .config
+	@echo ".config has the study configs/$*: run it with make"
 
 menuconfig: build
 	@test -t 0 || { echo "menuconfig needs a terminal" && false; } >&2

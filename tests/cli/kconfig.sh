@@ -68,7 +68,7 @@ for arms in '"' 'a' 'a b: geom=w2' 'a: geom=w2 | a:' 'a: geom' 'a: | ' ': x=1' '
     study_refuses 'study:2: '
 done
 study 'CONFIG_WEFT_ARMS="a: | b: geomm=w2"'
-study_refuses 'study:1: arm b: there is no option "geomm": did you mean geom?'
+study_refuses 'study:1: arm b: there is no option "geomm": did you mean geom'
 study 'CONFIG_WEFT_ARMS="a: | b: geom=w3"'
 study_refuses 'study:1: arm b: geom=w3 is invalid'
 study 'CONFIG_WEFT_ARMS="a: | b: width=100 heads=3"'
@@ -171,6 +171,7 @@ result $? "make defconfig says that it builds weft, if that is not built, and wh
 ! run_make defconfig-recal && grep -q 'there are: .*recall-quick' err
 result $? "a defconfig that is none"
 
+rm .config
 make --no-print-directory -n -o build PROGRAM=weft | grep -q ablate
 result $((1 - $?)) "without a .config make builds"
 ! run_make SET=steps=5 && grep -q 'there is none' err

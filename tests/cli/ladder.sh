@@ -54,7 +54,7 @@ for kind in "more so with size:-0.15:0.7" "less so with size:0.15:0.3" "by the s
     ladder "$growth" >"$scratch/out" && grep -q ": worse on every rung, $words: on the largest rung" "$scratch/out" && ! grep -q 'gain' "$scratch/out"
     result $? "an arm that is worse on every rung, $words"
 done
-ladder holds --html "$scratch/page.html" >"$scratch/out" && grep -q ': gain holds: on the largest rung .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
+ladder holds --html "$scratch/page.html" >"$scratch/out" && grep -q ': gain holds: on the largest rung, .* would need 1\.[45][0-9]* times \[' "$scratch/out" &&
     grep -q 'predicted from the smaller rungs, is off by' "$scratch/out" &&
     grep -q '^ranking on the largest rung: w2-full [0-9.]* (better), dot [0-9.]*$' "$scratch/out"
 result $? "the table states it in words"

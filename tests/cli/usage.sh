@@ -89,7 +89,7 @@ says 2 err "expected a number from 1e-06 to" train gpt2 --time 0
 says 1 err "expected 1 to" train gpt2 --set layers=0
 says 1 err "expected 1 to" train gpt2 --set layers=99999999999999999999
 says 1 err "layers" train gpt2 --set layers=many
-says 1 err "make width a multiple of heads" show gpt2 --set heads=3
+says 1 err "width=128 is not a multiple of heads=3" show gpt2 --set heads=3
 says 0 out "label=\"layer 1\"" show gpt2 --dot
 says 1 err "recall" train gpt2 --set task=recal
 says 1 err "no op named" check --op no-such-op

@@ -60,7 +60,7 @@ static void test_config(void **state)
     check(weft_config_value(c, "lr", value, sizeof value));
     assert_string_equal(value, "0.001");
     check_error(weft_config_value(c, "nothing", value, sizeof value), WEFT_INVALID, "no option nothing");
-    check_error(weft_config_value(c, "geom", value, 2), WEFT_INVALID, "too few");
+    check_error(weft_config_value(c, "geom", value, 2), WEFT_INVALID, "too small");
     check_error(weft_config_set(c, "geom"), WEFT_INVALID, "geom");
     check(weft_config_set(c, "heads=5"));
     check_error(weft_model_create(&m, c, 0), WEFT_INVALID, "heads");

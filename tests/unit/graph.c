@@ -119,7 +119,7 @@ static void states_are_refused_when_misused(void **state)
     open_cache(&c, WEFT_F32);
     expect_broken(&c, weft_store(c.g, c.before, c.x, c.index), "only a state");
     open_cache(&c, WEFT_F32);
-    expect_broken(&c, weft_store(c.g, c.stored, c.after, c.index), "wide");
+    expect_broken(&c, weft_store(c.g, c.stored, c.after, c.index), "columns, but the state is");
     open_cache(&c, WEFT_F32);
     expect_broken(&c, weft_store(c.g, c.stored, c.x, c.x), "index");
     open_cache(&c, WEFT_F32);

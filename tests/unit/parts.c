@@ -363,7 +363,7 @@ static void limits_name_the_part(void **state)
 
 static void mistaken_params(struct weft_params *p, const struct weft_spec *spec, const void *opts)
 {
-    weft_params_linear(p, spec, "fc", spec->ffn_width, spec->width);
+    weft_params_linear(p, spec, "fc", spec->ffn_width / 2, spec->width);
 }
 
 static struct weft_value *misspelt_build(struct weft_build *b, const void *opts, struct weft_value *x)

@@ -171,7 +171,7 @@ static void defects_are_found(void **state)
         struct found found = compare(&m, &spec);
         x[0] = before;
         assert_true(found.failed > 0);
-        assert_non_null(strstr(found.first, "element 0: "));
+        assert_non_null(strstr(found.first, "element 0 is "));
     }
     forget(&m);
     weft_spec_release(&spec);
