@@ -2,7 +2,7 @@
  *
  * tokenizer.c - the kinds of tokenizers; test vectors from golden/tokenizer.py and of GPT-2; damaged files.
  *
- * run-tests: 3 s, asan 5 s, tsan 2 s
+ * run-tests: 3 s, asan 5 s, tsan 5 s
  */
 #include "tokenizer.h"
 
