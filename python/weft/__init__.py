@@ -1,0 +1,1 @@
+"""Weft: transformer ablations you can believe."""
