@@ -14,6 +14,7 @@
 #   make check              run every quick test: some 7 minutes on 2 cores
 #   make check-quick        run those that take at most 2 s each: for use while editing
 #   make check-long         run the slow tests too, in order; long-NAME runs one of them
+#   make check-python       check the Python package: style, types, tests
 #   make check-install      install into an empty folder and use what is there
 #   make asan tsan          run tests under AddressSanitizer, or ThreadSanitizer; long-asan and long-tsan run all
 #   make emulated           run the code for AMX on its instructions in C, on any processor with AVX-512

@@ -51,12 +51,16 @@ $(OUT)/tests/fault/shim.so: tests/fault/shim.c
 
 # ---- quick tests
 
-.PHONY: check check-quick check-onednn check-install asan tsan emulated aarch64 coverage
+.PHONY: check check-quick check-python check-onednn check-install asan tsan emulated aarch64 coverage
 check: build $(MPI_MODULES) $(TESTS) $(if $(filter tests/cli/examples.sh,$(SELECTED)),$(EXAMPLES))
 	@$(RUN) $(filter %.sh,$(SELECTED)) $(TESTS)
 
 check-quick: build $(call PROGRAMS,$(QUICK))
 	@$(RUN) $(filter %.sh,$(QUICK)) $(call PROGRAMS,$(QUICK))
+
+# The Python package: style, types, tests.
+check-python:
+	@python/check.sh
 
 # Needs ONEDNN=yes: the own products against oneDNN's, and training with them.
 check-onednn: build $(ONEDNN_TESTS)
