@@ -3,7 +3,7 @@
 #
 # before-study.sh - the checks of `weft ablate` before training, except the gates: simulated studies, once for each
 # build, and the first samples of all arms.
-# run-tests: 18 s
+# run-tests: 30 s
 set -u
 source tests/fault/tiny
 
