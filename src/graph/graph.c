@@ -92,6 +92,10 @@ int weft_graph_symbol(struct weft_graph *g, const char *name, int64_t max)
 
 int64_t weft_graph_symbol_max(const struct weft_graph *g, int symbol) { return g->symbols[symbol].max; }
 
+const char *weft_graph_symbol_name(const struct weft_graph *g, int symbol) { return g->symbols[symbol].name; }
+
+int weft_graph_symbols(const struct weft_graph *g) { return g->symbol_count; }
+
 int weft_graph_values(const struct weft_graph *g, struct weft_value *const **values)
 {
     *values = g->values;

@@ -119,6 +119,8 @@ int weft_graph_group(struct weft_graph *g, int group);
 int weft_graph_values(const struct weft_graph *g, struct weft_value *const **values);
 int weft_graph_nodes(const struct weft_graph *g, struct weft_node *const **nodes);
 int64_t weft_graph_symbol_max(const struct weft_graph *g, int symbol);
+const char *weft_graph_symbol_name(const struct weft_graph *g, int symbol);
+int weft_graph_symbols(const struct weft_graph *g); /* one more than the largest symbol */
 
 /* Emits a node and returns it (NULL after a failure). `attr` is copied. Optional inputs may be NULL. */
 struct weft_node *weft_graph_emit(struct weft_graph *g, const struct weft_op *op, const void *attr, int inputs,

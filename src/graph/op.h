@@ -20,13 +20,11 @@
 #ifndef WEFT_OP_H
 #define WEFT_OP_H
 
+#include "graph/form.h"
 #include "tensor/tensor.h"
 
 #define WEFT_MAX_ARGS 16
 
-struct weft_graph;
-struct weft_node;
-struct weft_value;
 struct weft_grads;
 
 /* The arguments of a kernel. An absent optional tensor is NULL.
@@ -112,8 +110,8 @@ struct weft_op {
     bool is_view;        /* out[0] is in[0]'s memory with a different shape; run is never called */
     bool updates; /* out[0] is in[0]'s memory, a state that run changes; the op runs even if nothing reads out[0] */
 
-    /* Writes the op as ONNX nodes; NULL: not supported by the exporter. */
-    enum weft_status (*onnx)(const struct weft_node *node, void *writer);
+    /* Writes what the op means: defines every output by atoms (form.h). */
+    void (*lower)(struct weft_form *f, const struct weft_node *node);
 
     /* For the test harness: `build` builds a graph around the op for a case and marks its outputs with
      * weft_graph_output. `fill` sets the content of an input and returns true; if it returns false, floats are normally

@@ -138,7 +138,7 @@ static struct weft_instance *instances(struct weft_graph *g, const struct weft_s
 
 enum { SLOTS_PER_LAYER = 16 };
 
-enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
+enum weft_status weft_net_draw(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
                                struct weft_net_size size)
 {
     const struct weft_spec *spec = model->spec;
@@ -168,13 +168,17 @@ enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model
         build_blocks(&b, &size);
     else
         build(&b);
-    TRY(weft_graph_status(net->g));
-    if (use == WEFT_TRAIN)
-        TRY(size.blocks ? weft_graph_backward_from(net->g, 1, &net->y, &net->dy)
-                        : weft_graph_backward(net->g, net->loss));
-    if (use == WEFT_TRAIN)
-        TRY(spec->recompute ? weft_graph_recompute(net->g) : weft_graph_recompute_marked(net->g));
-    return WEFT_OK;
+    return weft_graph_status(net->g);
+}
+
+enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
+                               struct weft_net_size size)
+{
+    TRY(weft_net_draw(net, model, use, size));
+    if (use != WEFT_TRAIN)
+        return WEFT_OK;
+    TRY(size.blocks ? weft_graph_backward_from(net->g, 1, &net->y, &net->dy) : weft_graph_backward(net->g, net->loss));
+    return model->spec->recompute ? weft_graph_recompute(net->g) : weft_graph_recompute_marked(net->g);
 }
 
 void weft_net_release(struct weft_net *net)

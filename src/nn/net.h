@@ -90,6 +90,9 @@ struct weft_net_size {
 };
 enum weft_status weft_net_init(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
                                struct weft_net_size size);
+/* Like weft_net_init, but TRAIN is not differentiated: for the form of the graph (graph/form.h). */
+enum weft_status weft_net_draw(struct weft_net *net, const struct weft_nn *model, enum weft_use use,
+                               struct weft_net_size size);
 void weft_net_release(struct weft_net *net);
 /* Binds weights and, if the graph has them, gradients to their memory. */
 void weft_net_bind(const struct weft_net *net, struct weft_exec *exec, const struct weft_nn *model, float *grads);

@@ -34,13 +34,22 @@ double weft_alibi_slope(int64_t h, int64_t heads)
     return weft_exp2(-8 * step / (double)power);
 }
 
-static void ref(const struct weft_call *call)
+static void fill_table(const void *context, double *y)
 {
-    const struct attr *attr = call->attr;
-    double *y = call->out[0]->data;
+    const struct attr *attr = context;
     for (int64_t h = 0; h < attr->heads; h++)
         for (int64_t d = 0; d < attr->offsets; d++)
             y[h * attr->offsets + d] = -weft_alibi_slope(h, attr->heads) * (double)d;
+}
+
+static void ref(const struct weft_call *call) { fill_table(call->attr, call->out[0]->data); }
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    const char *recipe =
+        weft_arena_print(&f->arena, "alibi heads=%lld offsets=%lld", (long long)attr->heads, (long long)attr->offsets);
+    weft_form_out(f, 0, weft_array_of(f, weft_type_of(f, node->out[0]), recipe, fill_table, attr));
 }
 
 /* Each tile of work is one head. The product is computed in double and rounded once. */
@@ -79,6 +88,7 @@ const struct weft_op WEFT_OP(alibi) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

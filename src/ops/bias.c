@@ -45,6 +45,12 @@ static void bwd_ref(const struct weft_call *call)
             db[i] += dy[r * width + i];
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    (void)node;
+    weft_form_out(f, 0, weft_add_of(f, weft_form_in(f, 0), weft_form_in(f, 1)));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
     const struct weft_tensor *x = call->in[0], *y = call->out[0];
@@ -121,6 +127,7 @@ const struct weft_op WEFT_OP(bias) = {
     .differentiable = 3,
     .accumulates = 2,
     .inplace = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -5,8 +5,9 @@
  * Before including this, the op's file defines:
  *     static double exact(double a, double b)     the specification
  *     VINLINE vf value(vf a, vf b)                the same for sixteen floats
+ *     static struct weft_atom *form(f, a, b)      the same as atoms
  *     #define BUILDER weft_name                   the builder, for the cases
- * This file provides shape, the forward kernels and the cases, which BINARY_FIELDS puts into the descriptor.
+ * This file provides shape, the forward kernels, the form and the cases, which BINARY_FIELDS puts into the descriptor.
  */
 #ifndef WEFT_BINARY_H
 #define WEFT_BINARY_H
@@ -31,6 +32,12 @@ static void ref(const struct weft_call *call)
     int64_t n = weft_tensor_count(call->out[0]);
     for (int64_t i = 0; i < n; i++)
         y[i] = exact(a[i], b[i]);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    (void)node;
+    weft_form_out(f, 0, form(f, weft_form_in(f, 0), weft_form_in(f, 1)));
 }
 
 static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
@@ -65,7 +72,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 }
 
 #define BINARY_FIELDS                                                                                                  \
-    .shape = shape, .fwd = {.run = run, .ref = ref}, .differentiable = 3, .inplace = 1, .cases = cases,                \
-    .case_count = sizeof cases / sizeof *cases, .build = build
+    .shape = shape, .fwd = {.run = run, .ref = ref}, .differentiable = 3, .inplace = 1, .lower = lower,                \
+    .cases = cases, .case_count = sizeof cases / sizeof *cases, .build = build
 
 #endif

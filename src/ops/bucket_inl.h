@@ -45,6 +45,30 @@ static inline int64_t exact_head(struct buckets b, int64_t l)
     return head;
 }
 
+/* Returns a table that depends only on the sizes, for lower. */
+static struct weft_atom *bucket_table(struct weft_form *f, const char *name, struct buckets b, struct weft_type type,
+                                      weft_fill_fn *fill)
+{
+    const char *recipe = weft_arena_print(&f->arena, "%s, columns=%lld count=%lld heads=%lld", name,
+                                          (long long)b.columns, (long long)b.count, (long long)b.heads);
+    return weft_array_of(f, type, recipe, fill, &b);
+}
+
+static void fill_heads(const void *context, double *to)
+{
+    const struct buckets *b = context;
+    for (int64_t l = 0; l < b->count; l++)
+        to[l] = (double)exact_head(*b, l);
+}
+
+/* Returns the weight of each bucket's head, [L]; input 1 has one per head. */
+static struct weft_atom *head_weights(struct weft_form *f, struct buckets b)
+{
+    struct weft_type type = WEFT_FIXED_TYPE(b.count);
+    type.of = WEFT_WHOLE;
+    return weft_take_of(f, weft_form_in(f, 1), bucket_table(f, "heads of buckets", b, type, fill_heads), 0);
+}
+
 /* The inverse maps, for the kernels: bucket l has the columns first_column(l) to first_column(l+1)-1. */
 static inline int64_t first_column(struct buckets b, int64_t l) { return weft_div_up(l * b.columns, b.count); }
 static inline int64_t head_of(struct buckets b, int64_t l) { return ((l + 1) * b.heads - 1) / b.count; }
@@ -141,6 +165,6 @@ static const struct weft_case cases[] = {
 #define BUCKET_FIELDS                                                                                                  \
     .attr_bytes = sizeof(int64_t), .shape = shape, .fwd = {.run = run, .ref = ref},                                    \
     .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref}, .bwd_reads_in = 3, .differentiable = 3, .accumulates = 2,   \
-    .cases = cases, .case_count = sizeof cases / sizeof *cases, .build = build
+    .lower = lower, .cases = cases, .case_count = sizeof cases / sizeof *cases, .build = build
 
 #endif

@@ -67,6 +67,37 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+/* The columns of each bucket, [L, most], followed by F, which is a column of zeros. */
+static void fill_members(const void *context, double *to)
+{
+    struct buckets b = *(const struct buckets *)context;
+    int64_t most = weft_div_up(b.columns, b.count);
+    for (int64_t l = 0, f = 0; l < b.count; l++)
+        for (int64_t i = 0; i < most; i++)
+            to[l * most + i] = (double)(f < b.columns && exact_bucket(b, f) == l ? f++ : b.columns);
+}
+
+static void fill_shares(const void *context, double *to)
+{
+    struct buckets b = *(const struct buckets *)context;
+    for (int64_t f = 0; f < b.columns; f++)
+        to[exact_bucket(b, f)] = 1 / exact_size(b, f);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    struct buckets b = {weft_shape_width(&node->in[H]->shape), *(const int64_t *)node->attr,
+                        weft_shape_width(&node->in[BETA]->shape)};
+    struct weft_type members = WEFT_FIXED_TYPE(b.count, weft_div_up(b.columns, b.count)),
+                     each = WEFT_FIXED_TYPE(b.count);
+    members.of = WEFT_WHOLE;
+    struct weft_atom *index = bucket_table(f, "columns of buckets", b, members, fill_members);
+    struct weft_atom *h = weft_take_of(f, weft_pad_of(f, weft_form_in(f, H), -1, 0, 1), index, -1); /* [.., L, most] */
+    struct weft_atom *sum = weft_flat_of(f, weft_sum_of(f, h, -1));
+    struct weft_atom *means = weft_mul_of(f, sum, bucket_table(f, "shares of columns", b, each, fill_shares));
+    weft_form_out(f, 0, weft_mul_of(f, means, head_weights(f, b)));
+}
+
 static float mean(struct buckets b, const struct weft_tensor *h, int64_t r, int64_t l)
 {
     return sum_bucket(b, h, r * b.columns, l) / (float)(first_column(b, l + 1) - first_column(b, l));

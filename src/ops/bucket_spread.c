@@ -57,6 +57,23 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+static void fill_columns(const void *context, double *to)
+{
+    struct buckets b = *(const struct buckets *)context;
+    for (int64_t f = 0; f < b.columns; f++)
+        to[f] = (double)exact_bucket(b, f);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    struct buckets b = {*(const int64_t *)node->attr, weft_shape_width(&node->in[C]->shape),
+                        weft_shape_width(&node->in[GAMMA]->shape)};
+    struct weft_type type = WEFT_FIXED_TYPE(b.columns);
+    type.of = WEFT_WHOLE;
+    struct weft_atom *c = weft_mul_of(f, weft_form_in(f, C), head_weights(f, b));
+    weft_form_out(f, 0, weft_take_of(f, c, bucket_table(f, "buckets of columns", b, type, fill_columns), -1));
+}
+
 static void run_bucket(const struct weft_call *call, struct buckets b, int64_t r, int64_t l)
 {
     const float *gamma = call->in[GAMMA]->data;

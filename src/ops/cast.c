@@ -26,6 +26,12 @@ static void ref(const struct weft_call *call)
         y[i] = x[i];
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    (void)node;
+    weft_form_out(f, 0, weft_form_in(f, 0));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
     const struct weft_tensor *x = call->in[0], *y = call->out[0];
@@ -63,6 +69,7 @@ const struct weft_op WEFT_OP(cast) = {
     .fwd = {.run = run, .ref = ref},
     .grad = grad,
     .differentiable = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .tolerance = 0x1p-8, /* the precision of bf16, because cases cast to it even in f32 graphs */
 };

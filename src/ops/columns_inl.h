@@ -42,6 +42,6 @@ static void bwd(const struct weft_call *call) { weft_tiles_run(call, weft_tensor
 
 #define COLUMNS_FIELDS                                                                                                 \
     .attr_bytes = sizeof(struct attr), .shape = shape, .fwd = {.run = run, .ref = ref},                                \
-    .bwd = {.run = bwd, .ref = bwd_ref}, .differentiable = 1, WEFT_CASES(cases, build)
+    .bwd = {.run = bwd, .ref = bwd_ref}, .differentiable = 1, .lower = lower, WEFT_CASES(cases, build)
 
 #endif

@@ -30,6 +30,12 @@ static void ref(const struct weft_call *call)
             y[r * (left + right) + i] = i < left ? a[r * left + i] : b[r * right + i - left];
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    (void)node;
+    weft_form_out(f, 0, weft_concat_of(f, weft_form_in(f, 0), weft_form_in(f, 1), -1));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
     size_t size = weft_dtype_bytes(call->out[0]->dtype);
@@ -78,6 +84,7 @@ const struct weft_op WEFT_OP(concat) = {
     .fwd = {.run = run, .ref = ref},
     .grad = grad,
     .differentiable = 3,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -29,6 +29,31 @@
  * time of 512 but need twice the scratch. The size is a constant because it determines the summation order of dW. */
 enum { CHUNK = 512, ROW_TILE = 4 };
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    struct weft_atom *zero = weft_real_of(f, 0), *none = weft_whole_of(f, -1);
+    struct weft_atom *target = weft_unit_of(f, weft_form_in(f, TARGETS), 2), *scored = weft_less_of(f, none, target);
+    struct weft_atom *logits = weft_matmul_of(f, weft_form_in(f, X), weft_form_in(f, W), true);
+    struct weft_atom *hit = weft_pick_of(f, logits, weft_max_of(f, target, weft_whole_of(f, 0)), 2);
+    struct weft_atom *lse = weft_logsumexp_of(f, logits, 2);
+    struct weft_atom *nll = weft_choose_of(f, scored, weft_sub_of(f, lse, hit), zero), *loss = nll;
+    lse = weft_choose_of(f, scored, lse, zero);
+    if (a->z_lambda != 0)
+        loss = weft_add_of(f, nll, weft_times_of(f, weft_mul_of(f, lse, lse), a->z_lambda));
+    loss = weft_sum_of(f, weft_sum_of(f, loss, 1), 0);
+    if (node->in[WEIGHT]) {
+        loss = weft_mul_of(f, loss, weft_form_in(f, WEIGHT));
+    } else {
+        struct weft_atom *count = weft_sum_of(f, weft_sum_of(f, weft_to_of(f, scored, WEFT_REAL), 1), 0);
+        loss = weft_div_of(f, loss, weft_max_of(f, count, weft_real_of(f, 1)));
+    }
+    weft_form_out(f, LOSS, loss);
+    weft_form_out(f, NLL, nll);
+    weft_form_out(f, LSE, lse);
+    weft_form_out(f, PRED, weft_choose_of(f, scored, weft_argmax_of(f, logits, 2), none));
+}
+
 /* ---- plan */
 
 struct plan {
@@ -333,6 +358,7 @@ const struct weft_op WEFT_OP(cross_entropy) = {
     .accumulates = 1u << W,
     .no_grad_out = 1u << NLL | 1u << LSE | 1u << PRED,
     .bwd_writes_out = true,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

@@ -9,6 +9,12 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, node->in[0]->dtype, node->in[0]->shape);
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    (void)node;
+    weft_form_out(f, 0, weft_stop_of(f, weft_form_in(f, 0)));
+}
+
 /* Entries of n: rows, width */
 static const struct weft_case cases[] = {
     {"one", {1, 1}, {0}},    {"one row", {1, 37}, {0}}, {"odd", {7, 5}, {0}},    {"column", {19, 1}, {0}},
@@ -29,6 +35,7 @@ const struct weft_op WEFT_OP(detach) = {
     .shape = shape,
     .is_view = true,
     .no_grad_out = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

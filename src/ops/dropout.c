@@ -75,6 +75,13 @@ static void bwd_ref(const struct weft_call *call)
     apply_ref(call, call->gout[0]->data, call->gin[X]->data, weft_tensor_width(call->gin[X]));
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_drop drop = {attr->p, attr->layer, attr->site, false};
+    weft_form_out(f, 0, weft_drop_of(f, weft_form_in(f, X), drop));
+}
+
 static void apply_rows(const struct weft_call *call, int64_t first, int64_t rows, const struct weft_tensor *from,
                        const struct weft_tensor *to)
 {
@@ -153,6 +160,7 @@ const struct weft_op WEFT_OP(dropout) = {
     .differentiable = 1 << X,
     .inplace = 1 + X,
     .inplace_grad = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

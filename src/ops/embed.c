@@ -42,6 +42,14 @@ static void bwd_ref(const struct weft_call *call)
             dtable[ids[r] * width + i] += dy[r * width + i];
 }
 
+/* The form does not define rows of ids outside the table. */
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    if (node->in[0]->shape.dim[0].symbol)
+        weft_form_fail(f, "the table consists of rows");
+    weft_form_out(f, 0, weft_take_of(f, weft_form_in(f, 0), weft_form_in(f, 1), 0));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
     const float *table = call->in[0]->data;
@@ -120,6 +128,7 @@ const struct weft_op WEFT_OP(embed) = {
     .bwd_reads_in = 2,
     .differentiable = 1,
     .accumulates = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

@@ -22,6 +22,12 @@ static void ref(const struct weft_call *call)
         y[i] = attr->value;
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct weft_fill *attr = node->attr;
+    weft_form_out(f, 0, weft_constant_of(f, attr->value, weft_type_of(f, node->out[0])));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
     const struct weft_fill *attr = call->attr;
@@ -51,6 +57,7 @@ const struct weft_op WEFT_OP(fill) = {
     .attr_bytes = sizeof(struct weft_fill),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -57,6 +57,15 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    struct weft_atom *gate = weft_form_in(f, GATE), *alpha = weft_form_in(f, ALPHA);
+    struct weft_atom *rest = weft_sub_of(f, weft_real_of(f, 1), alpha);
+    struct weft_atom *s = weft_add_of(f, rest, weft_mul_of(f, alpha, gate));
+    struct weft_atom *o = weft_heads_of(f, weft_form_in(f, O), weft_shape_width(&node->in[GATE]->shape));
+    weft_form_out(f, 0, weft_flat_of(f, weft_mul_of(f, o, weft_unit_of(f, s, -1))));
+}
+
 /* The range of heads in a tile's rows. Heads are numbered across rows, so head h starts at element h * width of o. */
 struct heads {
     int64_t first, end, width;
@@ -166,6 +175,7 @@ const struct weft_op WEFT_OP(gate_heads) = {
     .accumulates = 1 << ALPHA,
     .inplace = 1 + O,
     .inplace_grad = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -82,6 +82,16 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    struct weft_atom *mean = weft_heads_of(f, weft_form_in(f, MEAN), a->heads);
+    struct weft_atom *raw = weft_heads_of(f, weft_form_in(f, RAW), a->heads);
+    struct weft_atom *y = weft_concat_of(f, mean, weft_plus_of(f, weft_softplus_of(f, raw), a->offset), -1);
+    weft_form_out(f, Y, weft_flat_of(f, y));
+    weft_form_out(f, NORM, weft_flat_of(f, weft_sum_of(f, weft_mul_of(f, y, y), -1)));
+}
+
 /* Stores a part of a head in y and returns the squares of the stored, rounded values. */
 VINLINE vf put(const struct weft_tensor *y, int64_t at, int64_t end, vf x)
 {
@@ -167,6 +177,7 @@ const struct weft_op WEFT_OP(gaussian) = {
     .differentiable = 1 << MEAN | 1 << RAW,
     .bwd_reads_in = 1 << RAW,
     .bwd_reads_out = 1 << Y,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -33,6 +33,13 @@ VINLINE vf slope(vf x)
     return vfma(x * twice_u_slope, s * (vset(1) - s), s);
 }
 
+static struct weft_atom *form(struct weft_form *f, struct weft_atom *x)
+{
+    struct weft_atom *cube = weft_mul_of(f, weft_mul_of(f, x, x), x);
+    struct weft_atom *u = weft_times_of(f, weft_add_of(f, x, weft_times_of(f, cube, CUBE)), ROOT);
+    return weft_mul_of(f, weft_times_of(f, x, 0.5), weft_plus_of(f, weft_tanh_of(f, u), 1));
+}
+
 #define NAME gelu
 #define SUMMARY "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))"
 #include "ops/unary_inl.h"

@@ -55,6 +55,14 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    int64_t norms = weft_shape_width(&node->in[N]->shape), heads = weft_shape_width(&node->in[SCALE]->shape);
+    struct weft_atom *n = weft_unit_of(f, weft_form_in(f, N), -1);
+    n = weft_flat_of(f, weft_repeat_of(f, n, -1, heads / norms)); /* [.., H] */
+    weft_form_out(f, 0, weft_mul_of(f, weft_times_of(f, weft_form_in(f, SCALE), -0.5), n));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
     const float *scale = call->in[SCALE]->data;
@@ -135,6 +143,7 @@ const struct weft_op WEFT_OP(head_bias) = {
     .bwd_reads_in = 1 << N | 1 << SCALE,
     .differentiable = 1 << N | 1 << SCALE,
     .accumulates = 1 << SCALE,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

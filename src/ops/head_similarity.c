@@ -47,6 +47,23 @@ static void ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *zero = weft_real_of(f, 0), *one = weft_real_of(f, 1);
+    struct weft_atom *least = weft_real_of(f, (double)LEAST * LEAST);
+    struct weft_atom *z = weft_heads_of(f, weft_form_in(f, 0), attr->heads);
+    struct weft_atom *square = weft_sum_of(f, weft_mul_of(f, z, z), -1), *ignored = weft_less_of(f, square, least);
+    struct weft_atom *unit = weft_div_of(f, z, weft_sqrt_of(f, weft_max_of(f, square, least)));
+    struct weft_atom *sum = weft_sum_of(f, weft_choose_of(f, ignored, zero, unit), -2);
+    struct weft_atom *n = weft_sum_of(f, weft_choose_of(f, ignored, zero, one), -2);
+    struct weft_atom *both = weft_sub_of(f, weft_sum_of(f, weft_mul_of(f, sum, sum), -1), n); /* g h and h g */
+    struct weft_atom *pairs = weft_mul_of(f, n, weft_plus_of(f, n, -1));
+    struct weft_atom *mean = weft_div_of(f, both, weft_max_of(f, pairs, one));
+    struct weft_atom *y = weft_choose_of(f, weft_less_of(f, n, weft_real_of(f, 2)), zero, mean);
+    weft_form_out(f, 0, y);
+}
+
 static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
 {
     const struct attr *attr = max->attr;
@@ -119,6 +136,7 @@ const struct weft_op WEFT_OP(head_similarity) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

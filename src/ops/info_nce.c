@@ -27,6 +27,96 @@
 
 enum { ROWS = 16 }; /* rows of z per tile of dz */
 
+/* ---- as atoms. Vectors are [SEQUENCES, heads, views, w], or [N, w] with N = SEQUENCES * heads * views */
+
+/* Returns the means of z over the rows that `in` selects: [SEQUENCES, heads, 1, w]. */
+static struct weft_atom *form_mean(struct weft_form *f, const struct weft_node *node, struct weft_atom *in)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *zero = weft_real_of(f, 0), *one = weft_real_of(f, 1);
+    struct weft_atom *count = weft_pool_of(f, weft_choose_of(f, in, one, zero), WEFT_POOL_SUM);
+    struct weft_atom *sum = weft_pool_of(f, weft_choose_of(f, in, weft_form_in(f, Z), zero), WEFT_POOL_SUM);
+    return weft_unit_of(f, weft_heads_of(f, weft_div_of(f, sum, weft_max_of(f, count, one)), attr->heads), 2);
+}
+
+static struct weft_atom *form_means(struct weft_form *f, const struct weft_node *node)
+{
+    struct weft_atom *pos = weft_unit_of(f, weft_to_of(f, weft_form_in(f, POS), WEFT_REAL), 2);
+    struct weft_atom *every = weft_less_of(f, weft_real_of(f, -1), pos);
+    if (views(node->attr) == 1)
+        return form_mean(f, node, every);
+    struct weft_atom *length = weft_pool_of(f, weft_to_of(f, every, WEFT_REAL), WEFT_POOL_SUM);
+    length = weft_spread_of(f, length);
+    struct weft_atom *middle = weft_plus_of(f, weft_times_of(f, pos, 2), 1); /* of the row, in halves of a row */
+    struct weft_atom *first = weft_less_of(f, middle, length);
+    struct weft_atom *second = weft_less_of(f, weft_plus_of(f, length, -1), middle);
+    return weft_concat_of(f, form_mean(f, node, first), form_mean(f, node, second), 2);
+}
+
+static void fill_count(const void *context, double *to)
+{
+    for (int64_t i = 0; i < *(const int64_t *)context; i++)
+        to[i] = (double)i;
+}
+
+/* Returns a number for each vector, [SEQUENCES, heads * views], by which to tell it from the others. Sequences without
+ * rows have the number of sequence 0, but their vectors are dropped. */
+static struct weft_atom *form_numbers(struct weft_form *f, const struct attr *attr)
+{
+    int64_t count = attr->heads * views(attr);
+    const char *recipe = weft_arena_print(&f->arena, "count n=%lld", (long long)count);
+    struct weft_atom *seq = weft_unit_of(f, weft_to_of(f, weft_form_in(f, SEQ), WEFT_REAL), 2);
+    struct weft_atom *slot = weft_times_of(f, weft_pool_of(f, seq, WEFT_POOL_MAX), (double)count);
+    return weft_add_of(f, slot, weft_array_of(f, WEFT_FIXED_TYPE(count), recipe, fill_count, &count));
+}
+
+/* Returns <unit_i, unit_pos> / tau, [SEQUENCES, heads, views, 1]. */
+static struct weft_atom *form_hits(struct weft_form *f, const struct attr *attr, struct weft_atom *unit)
+{
+    int64_t n = views(attr);
+    struct weft_atom *a = weft_slice_of(f, unit, 2, 0, 1), *b = weft_slice_of(f, unit, 2, n - 1, 1);
+    return weft_repeat_of(f, weft_times_of(f, weft_sum_of(f, weft_mul_of(f, a, b), 3), 1 / attr->tau), 2, n);
+}
+
+/* Returns nll [N, 1], for hit and norm [N, 1], unit [N, w]. */
+static struct weft_atom *form_nll(struct weft_form *f, const struct attr *attr, struct weft_atom *hit,
+                                  struct weft_atom *unit, struct weft_atom *norm)
+{
+    struct weft_atom *zero = weft_real_of(f, 0), *kept = weft_less_of(f, zero, norm);
+    struct weft_atom *logits = weft_times_of(f, weft_matmul_of(f, unit, unit, true), 1 / attr->tau);
+    struct weft_atom *none = weft_choose_of(f, kept, weft_real_of(f, -INFINITY), zero); /* so that the sum is not 0 */
+    logits = weft_choose_of(f, weft_swap_of(f, kept, 0, 1), weft_sub_of(f, logits, hit), none);
+    if (views(attr) == 2) {
+        struct weft_extent one = {WEFT_FIXED, 1};
+        struct weft_atom *number = weft_reshape_of(f, form_numbers(f, attr), weft_type_with(norm, 1, one));
+        logits = weft_choose_of(f, weft_equal_of(f, number, weft_swap_of(f, number, 0, 1)), none, logits);
+    }
+    return weft_choose_of(f, kept, weft_logsumexp_of(f, logits, 1), zero);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_type column = weft_type_of(f, node->out[NORM]);
+    column.dim[column.ndim++] = (struct weft_extent){WEFT_FIXED, 1};
+    struct weft_atom *zero = weft_real_of(f, 0), *least = weft_real_of(f, SHORTEST * SHORTEST);
+    struct weft_atom *mean = form_means(f, node), *square = weft_sum_of(f, weft_mul_of(f, mean, mean), 3);
+    struct weft_atom *is_short = weft_to_of(f, weft_less_of(f, square, least), WEFT_REAL);
+    struct weft_atom *kept = weft_equal_of(f, weft_largest_of(f, is_short, 2), zero);
+    struct weft_atom *norm = weft_sqrt_of(f, weft_max_of(f, square, least));
+    struct weft_atom *unit = weft_choose_of(f, kept, weft_div_of(f, mean, norm), zero);
+    struct weft_atom *hit = weft_reshape_of(f, form_hits(f, attr, unit), column);
+    norm = weft_reshape_of(f, weft_choose_of(f, kept, norm, zero), column);
+    unit = weft_reshape_of(f, unit, weft_type_of(f, node->out[UNIT]));
+    struct weft_atom *nll = form_nll(f, attr, hit, unit, norm), *is_kept = weft_less_of(f, zero, norm);
+    struct weft_atom *lse = weft_choose_of(f, is_kept, weft_add_of(f, nll, hit), zero);
+    struct weft_atom *count = weft_sum_of(f, weft_to_of(f, is_kept, WEFT_REAL), 0);
+    struct weft_atom *loss = weft_div_of(f, weft_sum_of(f, nll, 0), weft_max_of(f, count, weft_real_of(f, 1)));
+    struct weft_atom *const out[] = {weft_times_of(f, loss, attr->lambda), unit, norm, nll, lse};
+    for (int o = LOSS; o <= LSE; o++)
+        weft_form_out(f, o, out[o]);
+}
+
 /* ---- shared by forward and backward; scratch holds a span per sequence and, in backward, du, shaped like unit; the
  * scratch of each thread holds a row of logits */
 
@@ -348,6 +438,7 @@ const struct weft_op WEFT_OP(info_nce) = {
     .bwd_reads_out = 1 << UNIT | 1 << NORM | 1 << NLL | 1 << LSE,
     .differentiable = 1 << Z,
     .no_grad_out = 1 << UNIT | 1 << NORM | 1 << NLL | 1 << LSE,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

@@ -90,6 +90,21 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+/* Returns part p as [.., heads of y, width]. */
+static struct weft_atom *part_form(struct weft_form *f, const struct attr *attr, int p)
+{
+    int64_t heads = attr->part_heads[p];
+    struct weft_atom *x = weft_heads_of(f, weft_form_in(f, p), heads);
+    return weft_merge_of(f, weft_repeat_of(f, weft_unit_of(f, x, -2), -2, attr->heads / heads), -3);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *a = part_form(f, attr, A), *b = part_form(f, attr, B);
+    weft_form_out(f, 0, weft_flat_of(f, weft_concat_of(f, a, b, -1)));
+}
+
 /* Copies a head, which is short and usually a multiple of 64 bytes. A memcpy of fixed size compiles to vector moves
  * instead of a call. */
 VINLINE void copy(char *to, const char *from, int64_t bytes)
@@ -172,6 +187,7 @@ const struct weft_op WEFT_OP(join_heads) = {
     .fwd = {.run = run, .ref = ref},
     .bwd = {.run = bwd, .ref = bwd_ref},
     .differentiable = 1 << A | 1 << B,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

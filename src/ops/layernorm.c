@@ -76,6 +76,18 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *x = parts_form(f, node), *mean = weft_mean_of(f, x, -1), *centred_x = weft_sub_of(f, x, mean);
+    struct weft_atom *variance = weft_mean_of(f, weft_mul_of(f, centred_x, centred_x), -1);
+    struct weft_atom *root = weft_sqrt_of(f, weft_plus_of(f, variance, attr->eps));
+    struct weft_atom *y = weft_mul_of(f, weft_div_of(f, centred_x, root), weft_form_in(f, GAIN));
+    weft_form_out(f, Y, weft_add_of(f, y, weft_form_in(f, B)));
+    weft_form_out(f, MEAN, mean);
+    weft_form_out(f, RSTD, weft_div_of(f, weft_real_of(f, 1), root));
+}
+
 /* Returns x - mean, and 0 in the lanes past the end of the row, where x reads as 0. */
 VINLINE vf centred(const struct weft_tensor *x, int64_t at, int64_t end, float mean)
 {
@@ -167,6 +179,7 @@ const struct weft_op WEFT_OP(layernorm) = {
     .no_grad_out = 1 << MEAN | 1 << RSTD,
     .inplace = 1 + X,
     .inplace_grad = 1 + Y,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -103,6 +103,24 @@ static void ref(const struct weft_call *call)
     weft_tiles_run(call, weft_tensor_width(call->out[0]), REFERENCE_TILE, ref_tile);
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    struct weft_atom *x = weft_form_in(f, X), *w = weft_form_in(f, W);
+    if (!node->in[W])
+        weft_form_fail(f, "only the packed matrix is known, because the node belongs to a backward pass");
+    bool grouped = node->in[P]->shape.ndim == 3;
+    if (grouped) /* the rows of group g, as [.., G, rows, K] */
+        x = weft_swap_of(f, weft_heads_of(f, x, node->in[P]->shape.dim[0].times), -3, -2);
+    struct weft_atom *y = weft_matmul_of(f, x, w, true);
+    if (grouped)
+        y = weft_flat_of(f, weft_swap_of(f, y, -3, -2));
+    if (node->in[B])
+        y = weft_add_of(f, y, weft_form_in(f, B));
+    if (node->in[ADDEND])
+        y = weft_add_of(f, y, weft_form_in(f, ADDEND));
+    weft_form_out(f, 0, y);
+}
+
 static void run(const struct weft_call *call)
 {
     const struct weft_tensor *x = call->in[X], *b = call->in[B], *addend = call->in[ADDEND];
@@ -341,6 +359,7 @@ const struct weft_op WEFT_OP(linear) = {
     .differentiable = 1u << X | 1u << B | 1u << ADDEND | 1u << W,
     .accumulates = 1u << B | 1u << W,
     .inplace = 1 + ADDEND,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

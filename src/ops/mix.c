@@ -41,6 +41,12 @@ static void bwd_ref(const struct weft_call *call)
         *dalpha += dz[i] * y[i];
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    struct weft_atom *scaled = weft_mul_of(f, weft_form_in(f, ALPHA), weft_form_in(f, Y));
+    weft_form_out(f, 0, node->in[X] ? weft_add_of(f, weft_form_in(f, X), scaled) : scaled);
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
     const struct weft_tensor *x = call->in[X], *y = call->in[Y], *z = call->out[0];
@@ -135,6 +141,7 @@ const struct weft_op WEFT_OP(mix) = {
     .differentiable = 1 << X | 1 << Y | 1 << ALPHA,
     .accumulates = 1 << ALPHA,
     .inplace = 1 + X,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -9,6 +9,10 @@
 
 static double exact(double a, double b) { return a * b; }
 VINLINE vf value(vf a, vf b) { return a * b; }
+static struct weft_atom *form(struct weft_form *f, struct weft_atom *a, struct weft_atom *b)
+{
+    return weft_mul_of(f, a, b);
+}
 
 #define BUILDER weft_mul
 #include "ops/binary_inl.h"

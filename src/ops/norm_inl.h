@@ -38,6 +38,13 @@ static struct weft_shape shape_of_parts(const struct weft_node *node)
     return parts == 1 ? WEFT_SHAPE(rows) : WEFT_SHAPE(rows, weft_fixed(parts));
 }
 
+/* Returns x with W columns: [.., W], or by heads [.., heads, W]. */
+static struct weft_atom *parts_form(struct weft_form *f, const struct weft_node *node)
+{
+    int64_t width = weft_shape_width(&node->in[1]->shape), parts = weft_shape_width(&node->in[0]->shape) / width;
+    return parts == 1 ? weft_form_in(f, 0) : weft_heads_of(f, weft_form_in(f, 0), parts);
+}
+
 /* Return W, and the total number of groups of W columns. */
 static int64_t width_of(const struct weft_call *call) { return weft_tensor_width(call->in[1]); }
 static int64_t parts_of(const struct weft_call *call)

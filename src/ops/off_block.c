@@ -47,6 +47,39 @@ static void ref(const struct weft_call *call)
     *(double *)call->out[0]->data = share(s);
 }
 
+struct mask {
+    int64_t n, blocks;
+};
+
+/* 1 outside the blocks, 0 inside. */
+static void fill_mask(const void *context, double *to)
+{
+    const struct mask *m = context;
+    int64_t block = m->n / m->blocks;
+    for (int64_t i = 0; i < m->n * m->n; i++)
+        to[i] = i / m->n / block != i % m->n / block;
+}
+
+/* Returns the sum of all elements of a matrix, [1]. */
+static struct weft_atom *total(struct weft_form *f, struct weft_atom *x)
+{
+    return weft_reshape_of(f, weft_sum_of(f, weft_sum_of(f, x, 0), 1), WEFT_FIXED_TYPE(1));
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct mask mask = {weft_shape_width(&node->in[0]->shape), attr->blocks};
+    const char *recipe =
+        weft_arena_print(&f->arena, "outside of blocks, n=%lld blocks=%lld", (long long)mask.n, (long long)mask.blocks);
+    struct weft_atom *w = weft_form_in(f, 0), *squares_of_w = weft_mul_of(f, w, w);
+    struct weft_atom *outside = weft_array_of(f, weft_type_of(f, node->in[0]), recipe, fill_mask, &mask);
+    struct weft_atom *part = total(f, weft_mul_of(f, squares_of_w, outside)), *all = total(f, squares_of_w);
+    struct weft_atom *zero = weft_real_of(f, 0), *tiny = weft_real_of(f, 1e-300);
+    struct weft_atom *share_of_part = weft_div_of(f, part, weft_max_of(f, all, tiny));
+    weft_form_out(f, 0, weft_choose_of(f, weft_less_of(f, zero, all), share_of_part, zero));
+}
+
 static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
 {
     return weft_size_mul((size_t)weft_tensor_rows(max->in[0]), sizeof(struct sums), &booking->scratch);
@@ -118,6 +151,7 @@ const struct weft_op WEFT_OP(off_block) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref},
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

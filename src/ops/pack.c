@@ -61,6 +61,13 @@ static void ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    struct weft_atom *w = weft_form_in(f, 0);
+    weft_form_out(f, 0, a->how == WEFT_PACK_Y ? w : weft_swap_of(f, w, -2, -1));
+}
+
 static void run(const struct weft_call *call)
 {
     const struct attr *a = call->attr;
@@ -93,6 +100,7 @@ const struct weft_op WEFT_OP(pack) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

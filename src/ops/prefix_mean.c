@@ -95,6 +95,23 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *x = weft_form_in(f, X), *all = weft_pool_of(f, x, WEFT_POOL_SUM);
+    struct weft_atom *sum = weft_cumulate_of(f, x), *pos = weft_to_of(f, weft_form_in(f, POS), WEFT_REAL);
+    pos = weft_unit_of(f, pos, 2);
+    if (node->in[STATE]) {
+        all = weft_add_of(f, weft_form_in(f, STATE), all);
+        sum = weft_add_of(f, weft_spread_of(f, weft_form_in(f, STATE)), sum);
+    }
+    struct weft_atom *last = weft_pool_of(f, pos, WEFT_POOL_MAX);
+    struct weft_atom *y = attr->whole ? weft_spread_of(f, weft_div_of(f, all, weft_plus_of(f, last, 1)))
+                                      : weft_div_of(f, sum, weft_plus_of(f, pos, 1));
+    weft_form_out(f, Y, y);
+    weft_form_out(f, SUM, all);
+}
+
 /* Finds a tile: returns its sequence, and sets *first and *end to its columns, *first <= i < *end. */
 static int64_t locate_tile(int64_t tile, int64_t width, int64_t *first, int64_t *end)
 {
@@ -207,13 +224,13 @@ static int64_t case_length(const struct weft_case *c, int64_t s)
     return weft_max(0, c->n[LONGEST] - s * c->n[SHORTER]);
 }
 
-/* With `whole`, rows depend on each other, so their number is fixed and the harness does not vary it. */
+/* With `whole`, rows depend on each other, so the harness must not vary their number. */
 static struct weft_value *case_input(struct weft_graph *g, const struct weft_case *c, const char *name,
                                      enum weft_dtype dtype, int64_t rows, int64_t width)
 {
     if (!c->n[WHOLE])
         return weft_case_input(g, name, dtype, rows, width);
-    struct weft_shape s = WEFT_SHAPE(weft_fixed(rows), weft_fixed(width));
+    struct weft_shape s = WEFT_SHAPE(weft_times(weft_graph_symbol(g, "all rows", rows), 1), weft_fixed(width));
     s.ndim = width ? 2 : 1;
     struct weft_value *v = weft_graph_input(g, name, dtype, s);
     if (v)
@@ -269,6 +286,7 @@ const struct weft_op WEFT_OP(prefix_mean) = {
     .no_grad_out = 1 << SUM,
     .inplace = 1 + X,
     .inplace_grad = 1 + Y,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

@@ -64,6 +64,15 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *x = parts_form(f, node), *square = weft_mean_of(f, weft_mul_of(f, x, x), -1);
+    struct weft_atom *root = weft_sqrt_of(f, weft_plus_of(f, square, attr->eps));
+    weft_form_out(f, Y, weft_mul_of(f, weft_div_of(f, x, root), weft_form_in(f, GAIN)));
+    weft_form_out(f, RSTD, weft_div_of(f, weft_real_of(f, 1), root));
+}
+
 static void run_row(const struct weft_call *call, int64_t r)
 {
     const struct attr *attr = call->attr;
@@ -146,6 +155,7 @@ const struct weft_op WEFT_OP(rmsnorm) = {
     .no_grad_out = 1 << RSTD,
     .inplace = 1 + X,
     .inplace_grad = 1 + Y,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -59,6 +59,11 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, x->dtype, x->shape);
 }
 
+static double exact_frequency(const struct weft_rope_turns *turns, int64_t i, int64_t width)
+{
+    return weft_rope_slowed(turns, pow(turns->base, -2 * (double)i / (double)width));
+}
+
 /* `sign` is +1 forward and -1 backward. */
 static void rotate_ref(const struct weft_call *call, const double *from, double *to, int64_t width, double sign)
 {
@@ -69,8 +74,7 @@ static void rotate_ref(const struct weft_call *call, const double *from, double 
         for (int64_t h = 0; h < attr->heads; h++)
             for (int64_t i = 0; i < wide / 2; i++) {
                 int64_t a = r * width + h * wide + i, b = a + wide / 2;
-                double frequency = pow(attr->turns.base, -2 * (double)i / (double)wide);
-                double angle = sign * pos[r] * weft_rope_slowed(&attr->turns, frequency);
+                double angle = sign * pos[r] * exact_frequency(&attr->turns, i, wide);
                 double x = from[a], y = from[b]; /* `to` may be `from` */
                 to[a] = x * cos(angle) - y * sin(angle);
                 to[b] = y * cos(angle) + x * sin(angle);
@@ -85,6 +89,50 @@ static void ref(const struct weft_call *call)
 static void bwd_ref(const struct weft_call *call)
 {
     rotate_ref(call, call->gout[0]->data, call->gin[0]->data, weft_tensor_width(call->gin[0]), -1);
+}
+
+/* The cosines or sines of all positions, [positions, D/2]. */
+struct table {
+    struct weft_rope_turns turns;
+    int64_t positions, half;
+    double (*of)(double angle);
+};
+
+static void fill_table(const void *context, double *to)
+{
+    const struct table *t = context;
+    for (int64_t i = 0; i < t->half; i++) {
+        double frequency = exact_frequency(&t->turns, i, 2 * t->half);
+        for (int64_t pos = 0; pos < t->positions; pos++)
+            to[pos * t->half + i] = t->of((double)pos * frequency);
+    }
+}
+
+/* Returns the rows of a table at the positions of the rows, as [.., 1, D/2]. */
+static struct weft_atom *table_of_rows(struct weft_form *f, const struct table *t, const char *name)
+{
+    const struct weft_rope_turns *turns = &t->turns;
+    const char *recipe = weft_arena_print(
+        &f->arena, "%s positions=%lld half=%lld base=%.17g scaling=%d factor=%.17g low=%.17g high=%.17g original=%lld",
+        name, (long long)t->positions, (long long)t->half, turns->base, turns->scaling, turns->factor, turns->low,
+        turns->high, (long long)turns->original);
+    struct weft_atom *table = weft_array_of(f, WEFT_FIXED_TYPE(t->positions, t->half), recipe, fill_table, t);
+    return weft_unit_of(f, weft_take_of(f, table, weft_form_in(f, 1), 0), -2);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    int64_t half = weft_shape_width(&node->in[0]->shape) / attr->heads / 2;
+    struct table table = {attr->turns, f->positions, half, cos};
+    struct weft_atom *c = table_of_rows(f, &table, "cos");
+    table.of = sin;
+    struct weft_atom *s = table_of_rows(f, &table, "sin");
+    struct weft_atom *x = weft_heads_of(f, weft_form_in(f, 0), attr->heads);
+    struct weft_atom *a = weft_slice_of(f, x, -1, 0, half), *b = weft_slice_of(f, x, -1, half, half);
+    struct weft_atom *left = weft_sub_of(f, weft_mul_of(f, a, c), weft_mul_of(f, b, s));
+    struct weft_atom *right = weft_add_of(f, weft_mul_of(f, b, c), weft_mul_of(f, a, s));
+    weft_form_out(f, 0, weft_flat_of(f, weft_concat_of(f, left, right, -1)));
 }
 
 /* ---- the plan holds the D/2 frequencies, padded to whole vectors; the scratch of a thread holds the cosines of a row,
@@ -238,6 +286,7 @@ const struct weft_op WEFT_OP(rope) = {
     .differentiable = 1,
     .inplace = 1,
     .inplace_grad = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

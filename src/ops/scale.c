@@ -23,6 +23,12 @@ static void ref(const struct weft_call *call)
         y[i] = *factor * x[i];
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const double *factor = node->attr;
+    weft_form_out(f, 0, weft_times_of(f, weft_form_in(f, 0), *factor));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
     const struct weft_tensor *x = call->in[0], *y = call->out[0];
@@ -62,6 +68,7 @@ const struct weft_op WEFT_OP(scale) = {
     .grad = grad,
     .differentiable = 1,
     .inplace = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -18,6 +18,8 @@ VINLINE vf slope(vf x)
     return s * (u * s);
 }
 
+static struct weft_atom *form(struct weft_form *f, struct weft_atom *x) { return weft_sigmoid_of(f, x); }
+
 #define NAME sigmoid
 #define SUMMARY "y = 1 / (1 + e^-x)"
 #include "ops/unary_inl.h"

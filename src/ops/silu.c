@@ -21,6 +21,11 @@ VINLINE vf slope(vf x)
     return s * vfma(x, vset(1) - s, vset(1));
 }
 
+static struct weft_atom *form(struct weft_form *f, struct weft_atom *x)
+{
+    return weft_mul_of(f, x, weft_sigmoid_of(f, x));
+}
+
 #define NAME silu
 #define SUMMARY "y = x / (1 + e^-x)"
 #include "ops/unary_inl.h"

@@ -47,6 +47,12 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    weft_form_out(f, 0, weft_slice_of(f, weft_form_in(f, 0), -1, attr->first, attr->width));
+}
+
 static void run_row(const struct weft_call *call, int64_t r)
 {
     const struct attr *attr = call->attr;

@@ -9,7 +9,7 @@ struct attr {
     double offset;
 };
 
-static double offset_of(const struct weft_call *call) { return ((const struct attr *)call->attr)->offset; }
+static double offset_of(const void *attr) { return ((const struct attr *)attr)->offset; }
 
 static double exact(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
 
@@ -17,8 +17,9 @@ static double exact_slope(double x) { return 1 / (1 + exp(-x)); }
 
 VINLINE vf slope(vf x) { return vsigmoid(x); }
 
-#define EXACT(call, x) (exact(x) + offset_of(call))
-#define VALUE(call, x) (vsoftplus(x) + vset((float)offset_of(call)))
+#define EXACT(call, x) (exact(x) + offset_of((call)->attr))
+#define VALUE(call, x) (vsoftplus(x) + vset((float)offset_of((call)->attr)))
+#define FORM(f, node, x) weft_plus_of(f, weft_softplus_of(f, x), offset_of((node)->attr))
 /* Only the "inside" cases have an offset, because it would hide errors of small values in the others. */
 #define BUILDER(g, x) weft_softplus(g, x, c->n[2] ? 0.25 : 0)
 #include "ops/unary_inl.h"

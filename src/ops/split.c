@@ -50,6 +50,14 @@ static void bwd_ref(const struct weft_call *call)
                     call->gout[o] ? ((const double *)call->gout[o]->data)[r * a->width[o] + i] : 0;
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    int64_t first = 0;
+    for (int o = 0; o < a->count; first += a->width[o++])
+        weft_form_out(f, o, weft_slice_of(f, weft_form_in(f, 0), -1, first, a->width[o]));
+}
+
 static void run_row(const struct weft_call *call, int64_t r)
 {
     const struct attr *a = call->attr;

@@ -49,6 +49,25 @@ static void bwd_ref(const struct weft_call *call)
         dz[i] = *dloss * 2 * weight(call) * z[i];
 }
 
+/* Returns the sum of all elements, [1]. */
+static struct weft_atom *total(struct weft_form *f, struct weft_atom *x)
+{
+    for (int axis = 0; x && axis < x->type.ndim; axis++)
+        x = weft_sum_of(f, x, axis);
+    return weft_reshape_of(f, x, WEFT_FIXED_TYPE(1));
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *z = weft_form_in(f, 0);
+    struct weft_type rows = weft_type_of(f, node->in[0]);
+    rows.ndim--;
+    struct weft_atom *count = weft_max_of(f, total(f, weft_constant_of(f, 1, rows)), weft_real_of(f, 1));
+    struct weft_atom *sum = weft_times_of(f, total(f, weft_mul_of(f, z, z)), attr->lambda / (double)attr->heads);
+    weft_form_out(f, 0, weft_div_of(f, sum, count));
+}
+
 static enum weft_status plan(const struct weft_call *max, struct weft_booking *booking)
 {
     size_t blocks = (size_t)weft_div_up(weft_tensor_count(max->in[0]), TILE);
@@ -102,6 +121,7 @@ const struct weft_op WEFT_OP(square_mean) = {
     .bwd_reads_in = 1,
     .differentiable = 1,
     .bwd_writes_out = true,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -53,6 +53,13 @@ static void bwd_ref(const struct weft_call *call)
             dx[h * width + d] = 2 * x[h * width + d] * dn[h];
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *x = weft_heads_of(f, weft_form_in(f, 0), attr->heads);
+    weft_form_out(f, 0, weft_flat_of(f, weft_sum_of(f, weft_mul_of(f, x, x), -1)));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
     const struct attr *attr = call->attr;
@@ -107,6 +114,7 @@ const struct weft_op WEFT_OP(square_sum) = {
     .bwd = {.run = bwd, .ref = bwd_ref},
     .bwd_reads_in = 1,
     .differentiable = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -38,6 +38,11 @@ static void ref(const struct weft_call *call)
             state[index[r] * width + i] = x[r * width + i];
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    weft_form_out(f, 0, weft_store_of(f, weft_form_in(f, STATE), weft_form_in(f, X), node->in[INDEX]->name));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t rows)
 {
     const struct weft_tensor *x = call->in[X];
@@ -64,8 +69,8 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     enum weft_dtype dtype = weft_graph_compute(g);
     struct weft_value *x = weft_case_input(g, "x", dtype, c->n[0], c->n[1]);
     struct weft_value *index = weft_case_input(g, "index", WEFT_I32, c->n[0], 0);
-    struct weft_value *state =
-        weft_graph_state(g, "state", dtype, WEFT_SHAPE(weft_fixed(c->n[2]), weft_fixed(c->n[1])));
+    struct weft_dim rows = weft_times(weft_graph_symbol(g, "store", c->n[2]), 1);
+    struct weft_value *state = weft_graph_state(g, "state", dtype, WEFT_SHAPE(rows, weft_fixed(c->n[1])));
     weft_graph_output(g, weft_scale(g, state, 2));
     state = weft_store(g, state, x, index);
     weft_graph_output(g, state);
@@ -91,6 +96,7 @@ const struct weft_op WEFT_OP(store) = {
     .fwd = {.run = run, .ref = ref},
     .updates = true,
     .no_grad_out = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
     .tolerance = 1e-15, /* a copy is exact */

@@ -40,6 +40,13 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    (void)node;
+    struct weft_atom *gate = weft_form_in(f, 0);
+    weft_form_out(f, 0, weft_mul_of(f, weft_mul_of(f, gate, weft_sigmoid_of(f, gate)), weft_form_in(f, 1)));
+}
+
 static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
 {
     const struct weft_tensor *gate = call->in[0], *up = call->in[1], *y = call->out[0];
@@ -113,6 +120,7 @@ const struct weft_op WEFT_OP(swiglu) = {
     .differentiable = 3,
     .inplace = 1,
     .inplace_grad = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -42,6 +42,13 @@ static void bwd_ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *tau = weft_exp_of(f, weft_form_in(f, 0));
+    weft_form_out(f, 0, weft_div_of(f, weft_real_of(f, attr->factor), weft_plus_of(f, tau, attr->eps)));
+}
+
 static void run(const struct weft_call *call)
 {
     const struct attr *attr = call->attr;
@@ -91,6 +98,7 @@ const struct weft_op WEFT_OP(temperature) = {
     .bwd_reads_in = 1,
     .differentiable = 1,
     .accumulates = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -36,6 +36,12 @@ static void ref(const struct weft_call *call)
     }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    (void)node;
+    weft_form_out(f, 0, weft_swap_of(f, weft_form_in(f, 0), -2, -1));
+}
+
 /* Computes VLANES rows of one matrix of y, in squares so that reads and writes are whole vectors. */
 static void run_tile(void *context, int64_t tile, int thread)
 {
@@ -114,6 +120,7 @@ const struct weft_op WEFT_OP(transpose) = {
     .fwd = {.run = run, .ref = ref},
     .grad = grad,
     .differentiable = 1,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

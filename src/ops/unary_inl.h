@@ -5,12 +5,14 @@
  * Before including this, the op's file defines:
  *     static double exact(double x), exact_slope(double x)       the specification: y and dy/dx
  *     VINLINE vf value(vf x), slope(vf x)                        the same for sixteen floats
+ *     static struct weft_atom *form(f, x)                        y as atoms
  *     #define NAME name, #define SUMMARY "y = .."
  * This file provides everything else, including the descriptor and the builder. Backward reads x and may alias dy.
  *
  * An op with attributes defines the following instead of NAME and SUMMARY, and ends with its own descriptor, which uses
  * UNARY_FIELDS:
  *     #define EXACT(call, x), VALUE(call, x)                     replace exact(x), value(x)
+ *     #define FORM(f, node, x)                                   replaces form(f, x)
  *     #define BUILDER(g, x)                                      calls the builder, for the cases
  */
 #ifndef WEFT_UNARY_H
@@ -19,6 +21,7 @@
 #ifdef NAME
 #define EXACT(call, x) exact(x)
 #define VALUE(call, x) value(x)
+#define FORM(f, node, x) form(f, x)
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #define BUILDER PASTE(weft_, NAME)
@@ -49,6 +52,12 @@ static void bwd_ref(const struct weft_call *call)
     int64_t n = weft_tensor_count(call->gin[0]);
     for (int64_t i = 0; i < n; i++)
         dx[i] = dy[i] * exact_slope(x[i]);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    (void)node; /* FORM may not use it */
+    weft_form_out(f, 0, FORM(f, node, weft_form_in(f, 0)));
 }
 
 static void run_tile(const struct weft_call *call, int64_t first, int64_t n)
@@ -91,7 +100,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 
 #define UNARY_FIELDS                                                                                                   \
     .shape = shape, .fwd = {.run = run, .ref = ref}, .bwd = {.run = bwd, .ref = bwd_ref}, .bwd_reads_in = 1,           \
-    .differentiable = 1, .inplace = 1, .inplace_grad = 1, WEFT_CASES(cases, build)
+    .differentiable = 1, .inplace = 1, .inplace_grad = 1, .lower = lower, WEFT_CASES(cases, build)
 
 #ifdef NAME
 #define DESCRIPTOR_(op) const struct weft_op WEFT_OP(op) = {.name = #op, .summary = SUMMARY, UNARY_FIELDS}

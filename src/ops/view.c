@@ -32,6 +32,8 @@ static enum weft_status shape(struct weft_node *node)
     return weft_node_output(node, 0, node->in[0]->dtype, *to);
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node) { weft_form_out(f, 0, weft_form_in(f, 0)); }
+
 static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads *grads)
 {
     struct weft_value *back = weft_view(g, weft_grad_out(grads, 0), node->in[0]->shape);
@@ -67,6 +69,7 @@ const struct weft_op WEFT_OP(view) = {
     .grad = grad,
     .differentiable = 1,
     .is_view = true,
+    .lower = lower,
     WEFT_CASES(cases, build),
 };
 

@@ -87,6 +87,17 @@ static void bwd_ref(const struct weft_call *call)
         }
 }
 
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *attr = node->attr;
+    struct weft_atom *mu = weft_heads_of(f, weft_form_in(f, MU), attr->heads);
+    struct weft_atom *sigma = weft_heads_of(f, weft_form_in(f, SIGMA), attr->sigma_heads);
+    sigma = weft_repeat_of(f, weft_unit_of(f, sigma, -2), -2, attr->heads / attr->sigma_heads);
+    sigma = weft_merge_of(f, sigma, -3); /* [.., H, W] */
+    weft_form_out(f, Y, weft_flat_of(f, weft_div_of(f, mu, weft_sqrt_of(f, sigma))));
+    weft_form_out(f, LOG_DET, weft_flat_of(f, weft_sum_of(f, weft_log_of(f, sigma), -1)));
+}
+
 /* Loads sigma. Lanes past the end are 1, so that their logarithm is 0. */
 VINLINE vf load_sigma(const struct weft_tensor *sigma, int64_t i, int64_t end)
 {
@@ -205,6 +216,7 @@ const struct weft_op WEFT_OP(whiten) = {
     .differentiable = 1 << MU | 1 << SIGMA,
     .inplace = 1 + MU,
     .inplace_grad = 1 + Y,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

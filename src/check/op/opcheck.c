@@ -2,17 +2,19 @@
  *
  * opcheck.c - the harness that checks every op: registry x cases x {f32, bf16}.
  *
- * A case is a small graph around the op, differentiated with random cotangents, and run four ways on the same values:
+ * A case is a small graph around the op, differentiated with random cotangents, and run five ways on the same values:
  *   reference  plain loops with every value in f64: the correct result (for bf16 graphs, rounded as it is stored)
+ *   form       the atoms that the op means (graph/form.h), in f64; every row alone and, if possible, whole sequences
  *   guarded    the fast kernels, with separate memory and guard bytes (NaN) around each value
  *   fast       the fast kernels as planned, reusing memory and working in place; on 1, 2, 3, 4 and 8 threads
  *   fast, m    the same for only m rows, fewer than were planned
- * The fast run must equal the reference up to rounding, and must have the same bits as the guarded run (no aliasing).
- * The derivative of the reference must equal finite differences. Guard bytes must not change. The bits must not depend
- * on the number of threads and, for each row, not on m. Accumulated gradients and states start from random values, to
- * catch a kernel that overwrites instead of adding, or writes to memory that it must not change.
+ * The form must equal the reference. The fast run must equal the reference up to rounding, and must have the same bits
+ * as the guarded run (no aliasing). The derivative of the reference must equal finite differences, also those of the
+ * form. Guard bytes must not change. The bits must not depend on the number of threads and, for each row, not on m.
+ * Accumulated gradients and states start from random values, to catch a kernel that overwrites instead of adding, or
+ * writes to memory that it must not change.
  */
-#include "check/op/optrial.h"
+#include "check/op/opform.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -77,18 +79,71 @@ static void compare_with_reference(struct weft_optrial *t, enum weft_dtype dtype
     }
 }
 
-/* Returns the sum over outputs of <output, cotangent>, computed by the reference. */
-static double objective(struct weft_optrial *t)
+/* Compares the outputs of the form with those of the reference. */
+static void compare_form(struct weft_optrial *t, const struct weft_opform *form, double *const *want)
 {
-    weft_defer(weft_exec_prepare(t->reference.exec));
-    weft_defer(weft_exec_run(t->reference.exec));
+    const double allowed = 1e-9;
+    for (int v = 0; v < t->result_count; v++) {
+        const struct weft_tensor *x = weft_exec_tensor(t->reference.exec, t->result[v]);
+        int64_t n = weft_tensor_count(x), count;
+        const double *got = weft_opform_result(form, t->result[v], &count);
+        char name[64];
+        if (got && count != n)
+            defect(t, "the form of %s has %lld elements instead of %lld", value_name(t, t->result[v], name),
+                   (long long)count, (long long)n);
+        double scale = x->dtype == WEFT_I32 ? 0 : weft_tensor_rms(x);
+        for (int64_t i = 0; got && count == n && i < n; i++)
+            if (!(fabs(got[i] - want[v][i]) <= allowed * (fabs(want[v][i]) + scale)))
+                defect(t, "the form of %s[%lld] is %.12g, but the reference has %.12g",
+                       value_name(t, t->result[v], name), (long long)i, got[i], want[v][i]);
+    }
+}
+
+/* Runs the form on what the reference is filled with, and compares, ragged and if possible dense. */
+static enum weft_status try_form(struct weft_optrial *t, struct weft_opform *form)
+{
+    double *want[WEFT_OPTRIAL_VALUES] = {0};
+    enum weft_status status = WEFT_OK;
+    for (int v = 0; v < t->result_count; v++) {
+        const struct weft_tensor *x = weft_exec_tensor(t->reference.exec, t->result[v]);
+        want[v] = malloc((size_t)weft_tensor_count(x) * sizeof **want + 1);
+        if (!want[v])
+            status = FAIL(WEFT_NOMEM, "not enough memory for the op harness");
+        for (int64_t i = 0; want[v] && i < weft_tensor_count(x); i++)
+            want[v][i] = weft_tensor_get(x, i);
+    }
+    weft_oprun_fill(t, &t->reference);
+    if (status == WEFT_OK)
+        status = weft_opform_open(form, t);
+    for (int dense = 0; dense < 2 && status == WEFT_OK; dense++) {
+        bool possible;
+        status = weft_opform_run(form, dense, &possible);
+        if (status == WEFT_OK && possible)
+            compare_form(t, form, want);
+    }
+    for (int v = 0; v < t->result_count; v++)
+        free(want[v]);
+    return status;
+}
+
+/* Return the sum over outputs of <output, cotangent>, computed by the reference or by the form. */
+static double objective(struct weft_optrial *t, struct weft_opform *form)
+{
     double sum = 0;
+    bool possible;
+    if (form)
+        weft_defer(weft_opform_run(form, false, &possible));
+    else
+        weft_defer(weft_exec_prepare(t->reference.exec));
+    if (!form)
+        weft_defer(weft_exec_run(t->reference.exec));
     for (int o = 0; o < t->seed_count; o++) {
         const struct weft_tensor *y = weft_exec_tensor(t->reference.exec, t->seeded[o]);
         const struct weft_tensor *s = weft_exec_tensor(t->reference.exec, t->seeds[o]);
-        int64_t n = weft_tensor_count(y);
-        for (int64_t i = 0; i < n; i++)
-            sum += weft_tensor_get(y, i) * weft_tensor_get(s, i);
+        int64_t n = weft_tensor_count(y), count = 0;
+        const double *result = form ? weft_opform_result(form, t->seeded[o], &count) : NULL;
+        for (int64_t i = 0; i < n && (!form || count == n); i++)
+            sum += (form ? result[i] : weft_tensor_get(y, i)) * weft_tensor_get(s, i);
     }
     return sum;
 }
@@ -100,9 +155,10 @@ static void nudge(struct weft_tensor *x, const double *kept, uint64_t key, doubl
         weft_tensor_set(x, i, kept[i] + by * weft_normal(key, (uint64_t)i));
 }
 
-/* Compares the derivative along one direction with central differences in f64. `kept` contains the values of x. */
-static void compare_along(struct weft_optrial *t, const char *name, struct weft_tensor *x, const double *kept,
-                          const double *slope, int direction)
+/* Compares the derivative along one direction with central differences in f64 of the reference or, if given, of the
+ * form. `kept` contains the values of x. */
+static void compare_along(struct weft_optrial *t, struct weft_opform *form, const char *name, struct weft_tensor *x,
+                          const double *kept, const double *slope, int direction)
 {
     const double step = 1e-5, allowed = 1e-6;
     uint64_t key = weft_key(weft_key_name(99, name), (uint64_t)direction);
@@ -113,20 +169,20 @@ static void compare_along(struct weft_optrial *t, const char *name, struct weft_
         size += along * along;
     }
     nudge(x, kept, key, step);
-    double up = objective(t);
+    double up = objective(t, form);
     nudge(x, kept, key, -step);
-    double measured = (up - objective(t)) / (2 * step);
+    double measured = (up - objective(t, form)) / (2 * step);
     nudge(x, kept, key, 0);
     double bound = allowed * (fabs(analytic) + sqrt(size)) + 1e-9;
     double error = fabs(analytic - measured) / bound;
     t->verdict->gradient_error = fmax(t->verdict->gradient_error, error);
     if (!(error <= 1))
-        defect(t, "the derivative with respect to %s is %.9g along direction %d, but finite differences give %.9g",
-               name, analytic, direction, measured);
+        defect(t, "the derivative with respect to %s is %.9g along direction %d, but finite differences%s give %.9g",
+               name, analytic, direction, form ? " of the form" : "", measured);
 }
 
 /* Compares derivatives along random directions of every differentiated tensor. */
-static enum weft_status compare_with_differences(struct weft_optrial *t)
+static enum weft_status compare_with_differences(struct weft_optrial *t, struct weft_opform *form)
 {
     t->verdict->gradient_error = NAN;
     for (int v = 0; t->seeds[0] && v < t->filled_count; v++) {
@@ -147,7 +203,10 @@ static enum weft_status compare_with_differences(struct weft_optrial *t)
                 slope[i] -= (double)(float)weft_normal(weft_key_name(WEFT_GRAD, grad->name), (uint64_t)i);
         }
         for (int d = 0; d < DIRECTIONS; d++)
-            compare_along(t, value->name, x, kept, slope, d);
+            compare_along(t, NULL, value->name, x, kept, slope, d);
+        weft_oprun_fill(t, &t->reference);
+        if (form->form.list)
+            compare_along(t, form, value->name, x, kept, slope, DIRECTIONS);
         free(kept);
     }
     return WEFT_OK;
@@ -268,6 +327,17 @@ static enum weft_status demand_bits(struct weft_optrial *t, struct weft_opcheck 
     return status;
 }
 
+/* Checks the form and the derivative. */
+static enum weft_status try_derived(struct weft_optrial *t)
+{
+    struct weft_opform form = {0};
+    enum weft_status status = try_form(t, &form);
+    if (status == WEFT_OK)
+        status = compare_with_differences(t, &form);
+    weft_opform_close(&form);
+    return status;
+}
+
 static enum weft_status try_case(struct weft_optrial *t, enum weft_dtype dtype, struct weft_opcheck *sum)
 {
     TRY(weft_optrial_build(t, dtype));
@@ -278,7 +348,7 @@ static enum weft_status try_case(struct weft_optrial *t, enum weft_dtype dtype, 
     compare_with_reference(t, dtype);
     TRY(demand_bits(t, sum));
     if (dtype == WEFT_F32) /* the reference is f64 in both cases */
-        TRY(compare_with_differences(t));
+        TRY(try_derived(t));
     return weft_deferred();
 }
 
@@ -308,9 +378,10 @@ static enum weft_status check_op(const struct weft_op *op, int every, struct wef
 {
     static const enum weft_dtype dtypes[] = {WEFT_F32, WEFT_BF16};
     sum->ops++;
-    if (!op->build || op->case_count < 8 || (!op->is_view && !op->fwd.ref) || (op->bwd.run && !op->bwd.ref)) {
+    if (!op->build || op->case_count < 8 || (!op->is_view && !op->fwd.ref) || (op->bwd.run && !op->bwd.ref) ||
+        !op->lower) {
         struct weft_opcheck_case bare = {
-            op->name, "", WEFT_F32, 0, NAN, true, "needs a reference and at least 8 cases"};
+            op->name, "", WEFT_F32, 0, NAN, true, "needs a reference, a form and at least 8 cases"};
         sum->failed++;
         report(context, &bare);
         return WEFT_OK;

@@ -32,6 +32,7 @@
 #include "ops/attention/bf16_forward_inl.h"
 #include "ops/attention/forward_inl.h"
 #include "ops/attention/logits_cases_inl.h"
+#include "ops/attention/logits_form_inl.h"
 
 static enum weft_status shape(struct weft_node *node)
 {
@@ -53,6 +54,19 @@ static enum weft_status shape(struct weft_node *node)
     }
     TRY(weft_node_output(node, O, compute, WEFT_SHAPE(rows, weft_fixed(v * a->logits.heads))));
     return weft_node_output(node, LSE, WEFT_F32, WEFT_SHAPE(rows, weft_fixed(a->logits.heads)));
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    int64_t width = weft_shape_width(&node->in[V]->shape) / a->logits.kv_heads;
+    struct weft_atom *logits = form_logits(f, node), *p = weft_softmax_of(f, logits, 3);
+    if (a->dropout > 0)
+        p = weft_drop_of(f, p, (struct weft_drop){a->dropout, a->layer, a->site, true});
+    struct weft_atom *v = form_columns(f, V, a->logits.kv_heads);
+    struct weft_atom *o = form_shared(f, &a->logits, p, v, false, (struct weft_extent){WEFT_FIXED, width});
+    weft_form_out(f, O, form_rows(f, o));
+    weft_form_out(f, LSE, form_rows(f, weft_logsumexp_of(f, logits, 3)));
 }
 
 /* ---- the two paths; they round differently, so the choice depends only on the dtype */
@@ -166,17 +180,16 @@ static const struct weft_case cases[] = {
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     const int64_t *n = c->n;
-    struct weft_dim M = case_rows(g, c, true), S = weft_fixed(n[SEQUENCES]);
+    struct weft_dim M = case_rows(g, c, true), N = case_keys(g, c, M);
     struct weft_attention a = case_logits(g, c, M);
-    a.v = weft_graph_input(g, "v", weft_graph_compute(g),
-                           WEFT_SHAPE(case_keys(c, M), weft_fixed(n[KV_HEADS] * n[WIDTH_V])));
+    a.v = weft_graph_input(g, "v", weft_graph_compute(g), WEFT_SHAPE(N, weft_fixed(n[KV_HEADS] * n[WIDTH_V])));
     if (a.v)
         a.v->wants_grad = !n[LAST];
     a.dropout = c->x[DROPOUT];
     a.layer = 3;
     a.site = 1;
     if (a.dropout > 0) {
-        a.rows.sample = weft_graph_input(g, "sample", WEFT_I32, WEFT_SHAPE(S));
+        a.rows.sample = weft_graph_input(g, "sample", WEFT_I32, WEFT_SHAPE(case_sequences(g, c)));
         a.rows.step_key = weft_graph_input(g, "step_key", WEFT_I32, WEFT_SHAPE(weft_fixed(4)));
     }
     struct weft_value *o = weft_attention(g, &a);
@@ -206,6 +219,7 @@ const struct weft_op WEFT_OP(attention) = {
     .differentiable = 1u << Q | 1u << K | 1u << V | 1u << SCALE | 1u << KEY_BIAS | 1u << POS_BIAS | 1u << Q_STORE |
                       1u << Q_BIAS,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };

@@ -11,6 +11,7 @@
  * own query and its visible keys. As a diagnostic, it has no derivative.
  */
 #include "ops/attention/logits_cases_inl.h"
+#include "ops/attention/logits_form_inl.h"
 #include "ops/attention/logits_tile_inl.h"
 
 enum { LSE = LOGIT_INPUTS, INPUTS };
@@ -45,6 +46,13 @@ static void ref(const struct weft_call *call)
             }
             y[row * n.heads + h] = sum;
         }
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    struct weft_atom *log_p = form_log_p(f, node, LSE), *p = weft_exp_of(f, log_p), *zero = weft_real_of(f, 0);
+    struct weft_atom *term = weft_choose_of(f, weft_less_of(f, zero, p), weft_mul_of(f, p, log_p), zero);
+    weft_form_out(f, 0, form_rows(f, weft_times_of(f, weft_sum_of(f, term, 3), -1)));
 }
 
 /* ---- a unit of work is a span of rows and a key head, as in attention */
@@ -160,6 +168,7 @@ const struct weft_op WEFT_OP(entropy) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill_logits,
 };

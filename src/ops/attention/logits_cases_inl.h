@@ -47,19 +47,29 @@ static int64_t case_ring(const struct weft_case *c)
     return weft_div_up(c->n[WINDOW] + c->n[LAST], WEFT_KEY_TILE) + 1;
 }
 
-/* case_rows returns the number of rows of the call, and case_keys of the key store. With `counted`, the number is a
- * symbol; it must be fixed if a row's results depend on it. */
+static struct weft_dim case_symbol(struct weft_graph *g, const char *name, int64_t max)
+{
+    return weft_times(weft_graph_symbol(g, name, max), 1);
+}
+
+static struct weft_dim case_sequences(struct weft_graph *g, const struct weft_case *c)
+{
+    return case_symbol(g, "sequences", c->n[SEQUENCES]);
+}
+
+/* case_rows returns the number of rows of the call, and case_keys of the key store. With `counted`, there can be fewer
+ * rows; a row's results must not depend on their number. */
 static struct weft_dim case_rows(struct weft_graph *g, const struct weft_case *c, bool counted)
 {
     int64_t rows = 0;
     for (int64_t s = 0; s < c->n[SEQUENCES]; s++)
         rows += case_queries(c, s);
-    return counted ? weft_times(weft_graph_symbol(g, "rows", rows), 1) : weft_fixed(rows);
+    return case_symbol(g, counted ? "rows" : "all rows", rows);
 }
 
-static struct weft_dim case_keys(const struct weft_case *c, struct weft_dim rows)
+static struct weft_dim case_keys(struct weft_graph *g, const struct weft_case *c, struct weft_dim rows)
 {
-    return c->n[LAST] ? weft_fixed(c->n[SEQUENCES] * case_tiles(c) * WEFT_KEY_TILE) : rows;
+    return c->n[LAST] ? case_symbol(g, "store", c->n[SEQUENCES] * case_tiles(c) * WEFT_KEY_TILE) : rows;
 }
 
 static void case_reciprocal(struct weft_graph *g, const struct weft_case *c, struct weft_dim M,
@@ -68,13 +78,13 @@ static void case_reciprocal(struct weft_graph *g, const struct weft_case *c, str
     const int64_t *n = c->n;
     bool owned = n[OPTIONS] & (WITH_K_OWN | WITH_K_OWNS);
     int64_t width = owned ? n[WIDTH_K] / 2 + 3 : n[WIDTH_K];
-    struct weft_dim rows = case_keys(c, M);
+    struct weft_dim rows = case_keys(g, c, M);
     enum weft_dtype compute = weft_graph_compute(g);
     a->ra_window = n[WINDOW];
     a->ra_alpha = c->x[ALPHA];
     if (n[OPTIONS] & WITH_Q_TILES) {
         a->q_tiles = weft_graph_input(g, "q_tiles", WEFT_I32, a->rows.tiles->shape);
-        rows = weft_fixed(n[SEQUENCES] * case_ring(c) * WEFT_KEY_TILE);
+        rows = case_symbol(g, "ring", n[SEQUENCES] * case_ring(c) * WEFT_KEY_TILE);
     }
     a->q_store =
         n[LAST] ? weft_graph_input(g, "q_store", compute, WEFT_SHAPE(rows, weft_fixed(n[HEADS] * width))) : a->q;
@@ -89,7 +99,7 @@ static void case_reciprocal(struct weft_graph *g, const struct weft_case *c, str
 static struct weft_attention case_logits(struct weft_graph *g, const struct weft_case *c, struct weft_dim M)
 {
     const int64_t *n = c->n;
-    struct weft_dim N = case_keys(c, M), H = weft_fixed(n[HEADS]);
+    struct weft_dim N = case_keys(g, c, M), H = weft_fixed(n[HEADS]);
     enum weft_dtype compute = weft_graph_compute(g);
     struct weft_attention a = {.heads = n[HEADS], .kv_heads = n[KV_HEADS]};
     a.q = weft_graph_input(g, "q", compute, WEFT_SHAPE(M, weft_fixed(n[HEADS] * n[WIDTH_K])));
@@ -102,8 +112,7 @@ static struct weft_attention case_logits(struct weft_graph *g, const struct weft
         a.pos_bias = weft_graph_input(g, "pos_bias", WEFT_F32, WEFT_SHAPE(H, weft_fixed(n[OFFSETS])));
     a.rows.seq = weft_graph_input(g, "seq", WEFT_I32, WEFT_SHAPE(M));
     a.rows.pos = weft_graph_input(g, "pos", WEFT_I32, WEFT_SHAPE(M));
-    a.rows.tiles =
-        weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(weft_fixed(n[SEQUENCES]), weft_fixed(case_tiles(c))));
+    a.rows.tiles = weft_graph_input(g, "tiles", WEFT_I32, WEFT_SHAPE(case_sequences(g, c), weft_fixed(case_tiles(c))));
     if (n[WINDOW] && a.rows.tiles)
         case_reciprocal(g, c, M, &a);
     struct weft_value *learned[] = {a.q, a.k, a.scale, a.key_bias, a.pos_bias, a.q_bias};

@@ -13,6 +13,7 @@
  * The op uses attention's tiles (logits_tile_inl.h); y is the product in their reciprocal term.
  */
 #include "ops/attention/logits_cases_inl.h"
+#include "ops/attention/logits_form_inl.h"
 #include "ops/attention/logits_tile_inl.h"
 
 enum { INPUTS = LOGIT_INPUTS };
@@ -62,6 +63,36 @@ static void ref(const struct weft_call *call)
         }
         ((double *)call->out[0]->data)[h] = correlation(&sums);
     }
+}
+
+/* Returns the sums of [BATCH, H, NEW, ALL] per head. */
+static struct weft_atom *form_sum(struct weft_form *f, struct weft_atom *x)
+{
+    return weft_sum_of(f, weft_sum_of(f, weft_sum_of(f, x, 3), 2), 0);
+}
+
+/* Returns x minus its mean over the pairs, and 0 elsewhere. */
+static struct weft_atom *form_centred(struct weft_form *f, struct weft_atom *x, struct weft_atom *pairs)
+{
+    struct weft_atom *zero = weft_real_of(f, 0), *one = weft_real_of(f, 1);
+    struct weft_atom *count = weft_max_of(f, form_sum(f, weft_to_of(f, pairs, WEFT_REAL)), one);
+    struct weft_atom *mean = weft_div_of(f, form_sum(f, weft_choose_of(f, pairs, x, zero)), count);
+    return weft_choose_of(f, pairs, weft_sub_of(f, x, mean), zero);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    struct weft_atom *pairs = form_window(f, &a->logits), *zero = weft_real_of(f, 0), *one = weft_real_of(f, 1);
+    struct weft_atom *x = form_products(f, node, form_heads(f, weft_form_in(f, Q), a->logits.heads));
+    struct weft_atom *y = form_stored(f, node, form_own(f, node));
+    x = form_centred(f, x, pairs);
+    y = form_centred(f, y, pairs);
+    struct weft_atom *xx = form_sum(f, weft_mul_of(f, x, x)), *yy = form_sum(f, weft_mul_of(f, y, y));
+    struct weft_atom *both = weft_mul_of(f, xx, yy); /* if it is 0, so is the numerator */
+    struct weft_atom *norm = weft_sqrt_of(f, weft_choose_of(f, weft_less_of(f, zero, both), both, one));
+    struct weft_atom *r = weft_div_of(f, form_sum(f, weft_mul_of(f, x, y)), norm);
+    weft_form_out(f, 0, r);
 }
 
 /* ---- a unit of work is a head */
@@ -162,6 +193,7 @@ const struct weft_op WEFT_OP(reciprocity) = {
     .attr_bytes = sizeof(struct attr),
     .shape = shape,
     .fwd = {.plan = plan, .run = run, .ref = ref, .flops = flops},
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill_logits,
 };

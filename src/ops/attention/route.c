@@ -26,6 +26,7 @@
  * except that topk sums it as w e at no extra cost.
  */
 #include "ops/attention/logits_cases_inl.h"
+#include "ops/attention/logits_form_inl.h"
 #include "ops/attention/route_backward_inl.h"
 
 static enum weft_status shape(struct weft_node *node)
@@ -47,6 +48,60 @@ static enum weft_status shape(struct weft_node *node)
     if (a->mode == WEFT_ROUTE_TOPK)
         return weft_node_output(node, CUT, WEFT_I32, WEFT_SHAPE(rows, weft_fixed(a->topk)));
     return a->mode == WEFT_ROUTE_RMS ? weft_node_output(node, CUT, WEFT_F32, WEFT_SHAPE(rows)) : WEFT_OK;
+}
+
+/* ---- as atoms */
+
+/* Returns R [BATCH, NEW, ALL], 0 for invisible columns. */
+static struct weft_atom *form_routes(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    struct weft_atom *p = weft_exp_of(f, form_log_p(f, node, LSE));
+    return weft_merge_of(f, a->head_max ? weft_largest_of(f, p, 1) : weft_mean_of(f, p, 1), 0);
+}
+
+/* Defines the positions of the k largest of R. There are k further columns, invisible ones, so that there are always k
+ * positions. */
+static void form_cut(struct weft_form *f, struct weft_atom *R, int64_t k)
+{
+    struct weft_atom *none = weft_real_of(f, -1), *seen = weft_to_of(f, weft_visible_of(f), WEFT_REAL);
+    seen = weft_less_of(f, weft_real_of(f, 0), weft_pad_of(f, seen, 2, 0, k));
+    R = weft_choose_of(f, seen, weft_pad_of(f, R, 2, 0, k), none);
+    struct weft_atom *position = weft_top_of(f, R, 2, k);
+    struct weft_atom *found = weft_less_of(f, none, weft_pick_of(f, R, position, 2));
+    weft_form_out(f, CUT, weft_choose_of(f, found, position, weft_whole_of(f, -1)));
+}
+
+/* Returns the k largest of R, and 0 elsewhere. Choosing an invisible column changes nothing: R is 0 there. */
+static struct weft_atom *form_topk(struct weft_form *f, struct weft_atom *R, int64_t k)
+{
+    struct weft_atom *position = weft_top_of(f, R, 2, k);
+    form_cut(f, R, k);
+    return weft_put_of(f, weft_sub_of(f, R, R), position, weft_pick_of(f, R, position, 2), 2);
+}
+
+/* Defines the threshold, and returns R where it is at least that, 0 elsewhere. */
+static struct weft_atom *form_rms(struct weft_form *f, const struct weft_node *node, struct weft_atom *R)
+{
+    const struct attr *a = node->attr;
+    struct weft_atom *count = weft_sum_of(f, weft_to_of(f, weft_visible_of(f), WEFT_REAL), 2);
+    struct weft_atom *mean = weft_div_of(f, weft_sum_of(f, weft_mul_of(f, R, R), 2), count);
+    struct weft_atom *cut = weft_times_of(f, weft_sqrt_of(f, mean), a->rms_factor);
+    weft_form_out(f, CUT, cut);
+    return weft_choose_of(f, weft_less_of(f, R, cut), weft_real_of(f, 0), R);
+}
+
+static void lower(struct weft_form *f, const struct weft_node *node)
+{
+    const struct attr *a = node->attr;
+    struct weft_atom *w = form_routes(f, node), *u = weft_keys_of(f, weft_form_in(f, U)), *zero = weft_real_of(f, 0);
+    if (a->mode != WEFT_ROUTE_NONE)
+        w = a->mode == WEFT_ROUTE_TOPK ? form_topk(f, w, a->topk) : form_rms(f, node, w);
+    struct weft_atom *z = weft_sum_of(f, w, 2), *y = weft_matmul_of(f, w, u, false);
+    if (a->renormalise)
+        y = weft_div_of(f, y, weft_choose_of(f, weft_less_of(f, zero, z), z, weft_real_of(f, 1)));
+    weft_form_out(f, Y, y);
+    weft_form_out(f, Z, z);
 }
 
 /* ---- forward: a unit of work is a span of rows with all heads */
@@ -304,7 +359,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
     const int64_t *n = c->n;
     bool chained = n[OPTIONS] & CHAINED;
     struct weft_dim M = case_rows(g, c, !chained); /* the gradients of chained cases depend on later rows */
-    struct weft_dim N = case_keys(c, M);
+    struct weft_dim N = case_keys(g, c, M);
     struct weft_attention a = case_logits(g, c, M);
     struct weft_route route = {
         .attention = &a,
@@ -365,6 +420,7 @@ const struct weft_op WEFT_OP(route) = {
                       1u << LSE | 1u << U,
     .accumulates = 1u << SCALE | 1u << POS_BIAS,
     .no_grad_out = 1u << Z | 1u << CUT,
+    .lower = lower,
     WEFT_CASES(cases, build),
     .fill = fill,
 };
