@@ -21,7 +21,7 @@ enum { WEIGHTS = 2 };
 
 static enum weft_status shape(struct weft_node *node)
 {
-    const struct attr *attr = node->attr;
+    const struct weft_norm_attr *attr = node->attr;
     const struct weft_value *x = node->in[X];
     struct weft_shape rows = shape_of_parts(node);
     TRY(check_inputs(node));
@@ -32,7 +32,7 @@ static enum weft_status shape(struct weft_node *node)
 
 static void ref(const struct weft_call *call)
 {
-    const struct attr *attr = call->attr;
+    const struct weft_norm_attr *attr = call->attr;
     const double *gain = call->in[GAIN]->data, *b = call->in[B]->data;
     double *means = call->out[MEAN]->data, *rstds = call->out[RSTD]->data;
     int64_t rows = parts_of(call), width = width_of(call);
@@ -78,7 +78,7 @@ static void bwd_ref(const struct weft_call *call)
 
 static void lower(struct weft_form *f, const struct weft_node *node)
 {
-    const struct attr *attr = node->attr;
+    const struct weft_norm_attr *attr = node->attr;
     struct weft_atom *x = parts_form(f, node), *mean = weft_mean_of(f, x, -1), *centred_x = weft_sub_of(f, x, mean);
     struct weft_atom *variance = weft_mean_of(f, weft_mul_of(f, centred_x, centred_x), -1);
     struct weft_atom *root = weft_sqrt_of(f, weft_plus_of(f, variance, attr->eps));
@@ -98,7 +98,7 @@ VINLINE vf centred(const struct weft_tensor *x, int64_t at, int64_t end, float m
 
 static void run_row(const struct weft_call *call, int64_t r)
 {
-    const struct attr *attr = call->attr;
+    const struct weft_norm_attr *attr = call->attr;
     const struct weft_tensor *x = call->in[X], *y = call->out[Y];
     const float *gain = call->in[GAIN]->data, *b = call->in[B]->data;
     int64_t width = width_of(call), at = r * width, end = at + width;
@@ -168,7 +168,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 const struct weft_op WEFT_OP(layernorm) = {
     .name = "layernorm",
     .summary = "y = gain (x - mean) / sqrt(variance + eps) + b, over each row",
-    .attr_bytes = sizeof(struct attr),
+    .attr_bytes = sizeof(struct weft_norm_attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
@@ -186,7 +186,7 @@ const struct weft_op WEFT_OP(layernorm) = {
 struct weft_value *weft_layernorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain,
                                   struct weft_value *b, double eps, enum weft_dtype out)
 {
-    struct attr attr = {eps, out};
+    struct weft_norm_attr attr = {eps, out};
     struct weft_value *in[] = {x, gain, b};
     return weft_emit(g, WEFT_SELF(layernorm), &attr, 3, in);
 }

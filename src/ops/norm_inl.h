@@ -12,11 +12,6 @@
 
 enum { ROWS = 32, COLUMNS = 64 }; /* rows per block, columns per tile when blocks are added */
 
-struct attr {
-    double eps;
-    enum weft_dtype out;
-};
-
 static enum weft_status check_inputs(const struct weft_node *node)
 {
     const struct weft_value *x = node->in[0];

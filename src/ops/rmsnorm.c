@@ -20,7 +20,7 @@ enum { WEIGHTS = 1 };
 
 static enum weft_status shape(struct weft_node *node)
 {
-    const struct attr *attr = node->attr;
+    const struct weft_norm_attr *attr = node->attr;
     const struct weft_value *x = node->in[X];
     TRY(check_inputs(node));
     TRY(weft_node_output(node, Y, attr->out, x->shape));
@@ -29,7 +29,7 @@ static enum weft_status shape(struct weft_node *node)
 
 static void ref(const struct weft_call *call)
 {
-    const struct attr *attr = call->attr;
+    const struct weft_norm_attr *attr = call->attr;
     const double *gain = call->in[GAIN]->data;
     double *rstds = call->out[RSTD]->data;
     int64_t rows = parts_of(call), width = width_of(call);
@@ -66,7 +66,7 @@ static void bwd_ref(const struct weft_call *call)
 
 static void lower(struct weft_form *f, const struct weft_node *node)
 {
-    const struct attr *attr = node->attr;
+    const struct weft_norm_attr *attr = node->attr;
     struct weft_atom *x = parts_form(f, node), *square = weft_mean_of(f, weft_mul_of(f, x, x), -1);
     struct weft_atom *root = weft_sqrt_of(f, weft_plus_of(f, square, attr->eps));
     weft_form_out(f, Y, weft_mul_of(f, weft_div_of(f, x, root), weft_form_in(f, GAIN)));
@@ -75,7 +75,7 @@ static void lower(struct weft_form *f, const struct weft_node *node)
 
 static void run_row(const struct weft_call *call, int64_t r)
 {
-    const struct attr *attr = call->attr;
+    const struct weft_norm_attr *attr = call->attr;
     const struct weft_tensor *x = call->in[X], *y = call->out[Y];
     const float *gain = call->in[GAIN]->data;
     int64_t width = width_of(call), at = r * width, end = at + width;
@@ -144,7 +144,7 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 const struct weft_op WEFT_OP(rmsnorm) = {
     .name = "rmsnorm",
     .summary = "y = gain x / sqrt(mean(x^2) + eps), over each row or head",
-    .attr_bytes = sizeof(struct attr),
+    .attr_bytes = sizeof(struct weft_norm_attr),
     .shape = shape,
     .fwd = {.run = run, .ref = ref},
     .bwd = {.plan = bwd_plan, .run = bwd, .ref = bwd_ref},
@@ -162,7 +162,7 @@ const struct weft_op WEFT_OP(rmsnorm) = {
 struct weft_value *weft_rmsnorm(struct weft_graph *g, struct weft_value *x, struct weft_value *gain, double eps,
                                 enum weft_dtype out)
 {
-    struct attr attr = {eps, out};
+    struct weft_norm_attr attr = {eps, out};
     struct weft_value *in[] = {x, gain};
     return weft_emit(g, WEFT_SELF(rmsnorm), &attr, 2, in);
 }

@@ -77,6 +77,12 @@ enum { WEFT_MAX_SPLIT = 8 }; /* maximum number of outputs of split */
 /* The positive of a context in info_nce: itself, or the other half of its sequence. */
 enum weft_positives { WEFT_POSITIVES_SELF, WEFT_POSITIVES_HALVES };
 
+/* The attributes of layernorm and rmsnorm: what is added to the variance or mean square, and the type of the result. */
+struct weft_norm_attr {
+    double eps;
+    enum weft_dtype out;
+};
+
 /* How fast rope's pairs rotate: pair i of n rotates by base^(-i/n) per token, or more slowly (rope.c). */
 enum weft_rope_scaling { WEFT_ROPE_PLAIN, WEFT_ROPE_LINEAR, WEFT_ROPE_LLAMA3 };
 struct weft_rope_turns {

@@ -159,7 +159,7 @@ class Choices:
         self.topk = int(option(folder, "m2_topk")) if option(folder, "m2_select") == "topk" else None
         self.rms = None if self.topk else float(option(folder, "m2_rms"))
         model = onnx.load(path)
-        pattern = re.compile(r"blocks\.\d+\.m2/Reduce(Mean|Max)_\d+$")
+        pattern = re.compile(r"blocks\.\d+/route/Reduce(Sum|Max)_\d+$")
         self.outputs = [o for n in model.graph.node for o in n.output if pattern.match(o)]
         model.graph.output.extend(onnx.helper.make_tensor_value_info(o, onnx.TensorProto.FLOAT, None) for o in self.outputs)
         probe = os.path.dirname(path) + "/probe.onnx"
@@ -174,7 +174,9 @@ class Choices:
                      position_ids=np.arange(len(tokens))[None])
         least = 1.0
         for R in e.session.run(self.outputs, feeds):
-            for t, row in enumerate(R[0, 0]):
+            if R.shape[-1] != len(tokens):  # a sum over columns
+                continue
+            for t, row in enumerate(R.reshape(len(tokens), -1)):
                 row = np.sort(row[:t + 1].astype(np.float64))[::-1]
                 if self.rms is None:  # which of several zeros is chosen changes nothing
                     gap = 1 - row[self.topk] / row[self.topk - 1] if self.topk <= t and row[self.topk - 1] > 0 else 1.0
@@ -216,7 +218,8 @@ def padded(e, tokens):
     parts = [e.feed(np.stack(rows), mask)]
     parts += [e.feed(np.stack([tokens[2 * n + i:2 * n + i + 1] for n in LENGTHS])) for i in range(MORE)]
     together = np.concatenate(parts, 1)
-    assert np.isfinite(together).all()
+    if not np.isfinite(together).all():
+        return [(tokens[:1], np.full((1, 1), np.inf, np.float32))]
     return [(tokens[n:2 * n + MORE], together[b, most - n:]) for b, n in enumerate(LENGTHS)]
 
 
@@ -235,7 +238,7 @@ compared = 0
 def compare(name, folder, seed):
     global drawn_again, compared
     out = folder + "-onnx"
-    answer = weft("export", folder, "--format", "onnx", "--out", out, "--json")
+    answer = weft("export", folder, "--format", "onnx", "--out", out, "--no-check", "--json")
     if not isinstance(answer, dict):
         return result(False, "%s: %s" % (name, answer))
     path = out + "/model.onnx"
@@ -326,8 +329,8 @@ def contents():
            "standard operators of opset 17 alone")
     result(set(os.listdir(out)) == {"config.json", "model.onnx", "model.onnx.data"}, "no other files: %s" % sorted(os.listdir(out)))
     shapes = {i.name: [d.dim_param or d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
-    result(shapes["past_key_values.0.key"] == shapes["past_key_values.0.value"] == ["batch", 1, "past", 12]
-           and shapes["past_key_values.0.u"] == ["batch", 1, "past", 6], "latents are kept, not keys: %s" % shapes["past_key_values.0.key"])
+    result(shapes["past_key_values.0.c_k"] == shapes["past_key_values.0.c_v"] == ["batch", 1, "past", 12]
+           and shapes["past_key_values.0.u"] == ["batch", 1, "past", 6], "latents are kept, not keys: %s" % shapes["past_key_values.0.c_k"])
 
 
 def checks():
@@ -349,7 +352,7 @@ def checks():
 
 
 def refusals():
-    for settings, text in (("m1=yes m1_mode=sequence", "m1_mode=sequence"),):
+    for settings, text in (("m1=yes m1_mode=sequence", "reads later tokens"),):
         _, answer = export("gpt2", settings, "refused")
         result(text in answer and not os.path.exists(FOLDER + "/refused-onnx"), "refused: %s" % answer)
     folder, out = export("gpt2", "", "twice")

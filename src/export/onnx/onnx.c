@@ -201,15 +201,12 @@ enum { IR_VERSION = 8, OPSET = 17 };
 enum weft_status weft_onnx_begin(struct weft_onnx *g, const struct weft_nn *model, const char *folder)
 {
     char path[4200];
-    *g = (struct weft_onnx){.model = model, .spec = model->spec};
+    *g = (struct weft_onnx){.model = model};
     snprintf(path, sizeof path, "%s/%s", folder, data_name);
     TRY(weft_file_begin(&g->file[DATA], path));
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     enum weft_status status = weft_file_begin(&g->file[MODEL], path);
-    if (status != WEFT_OK)
-        return weft_file_end(&g->file[DATA], status);
-    g->written = weft_arena_alloc(&g->arena, (size_t)model->params.count * sizeof *g->written);
-    return g->written ? WEFT_OK : weft_files_end(g->file, 2, WEFT_NOMEM);
+    return status == WEFT_OK ? WEFT_OK : weft_file_end(&g->file[DATA], status);
 }
 
 void weft_onnx_fail(struct weft_onnx *g, enum weft_status status)
