@@ -52,9 +52,8 @@ struct weft_atom *weft_array_of(struct weft_form *f, struct weft_type type, cons
         return NULL;
     }
     fill(context, data);
-    if ((a = weft_form_add(f, &like)))
-        a->data = data;
-    return a;
+    like.data = data;
+    return weft_form_add(f, &like);
 }
 
 /* ---- elementwise */
@@ -100,12 +99,20 @@ BINARY(min)
 BINARY(less)
 BINARY(equal)
 BINARY(both)
-UNARY(exp)
 UNARY(log)
 UNARY(sqrt)
 UNARY(tanh)
 UNARY(sigmoid)
 UNARY(softplus)
+
+/* exp(x - logsumexp(x)) is softmax(x): a net whose attention and routes have the same logits computes it once. */
+struct weft_atom *weft_exp_of(struct weft_form *f, struct weft_atom *x)
+{
+    struct weft_atom *sum = x && x->kind == WEFT_ATOM_sub ? x->in[1] : NULL;
+    if (sum && sum->kind == WEFT_ATOM_logsumexp && sum->in[0] == x->in[0])
+        return weft_softmax_of(f, x->in[0], sum->axis);
+    return unary(f, WEFT_ATOM_exp, x);
+}
 
 struct weft_atom *weft_choose_of(struct weft_form *f, struct weft_atom *where, struct weft_atom *a, struct weft_atom *b)
 {

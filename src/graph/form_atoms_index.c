@@ -41,6 +41,7 @@ struct weft_atom *weft_permute_of(struct weft_form *f, struct weft_atom *x, cons
 {
     bool moves = false;
     unsigned seen = 0;
+    int both[WEFT_FORM_DIMS], last = 0;
     if (!x)
         return NULL;
     struct weft_atom like = {.kind = WEFT_ATOM_permute, .type = x->type, .in = {x}};
@@ -48,11 +49,18 @@ struct weft_atom *weft_permute_of(struct weft_form *f, struct weft_atom *x, cons
         if (axes[i] < 0 || axes[i] >= x->type.ndim || seen >> axes[i] & 1)
             return weft_form_refuse(f, "permute", x, NULL);
         seen |= 1U << axes[i];
-        moves |= axes[i] != i;
+        if (!weft_extent_is_one(x->type.dim[axes[i]])) { /* dimensions of size 1 have no order */
+            moves |= axes[i] < last;
+            last = axes[i];
+        }
         like.axes[i] = axes[i];
         like.type.dim[i] = x->type.dim[axes[i]];
     }
-    return moves ? weft_form_add(f, &like) : x;
+    for (int i = 0; x->kind == WEFT_ATOM_permute && i < x->type.ndim; i++)
+        both[i] = x->axes[axes[i]];
+    if (x->kind == WEFT_ATOM_permute) /* two are one */
+        return weft_permute_of(f, x->in[0], both);
+    return moves ? weft_form_add(f, &like) : weft_reshape_of(f, x, like.type);
 }
 
 struct weft_atom *weft_expand_of(struct weft_form *f, struct weft_atom *x, struct weft_type type)

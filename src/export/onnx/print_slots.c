@@ -45,31 +45,45 @@ static struct weft_atom *next_reader(const struct weft_printer *p, const struct 
     return NULL;
 }
 
+/* Return whether an atom has kept rows as [batch, heads, rows, width]: as one head, or exchanged with several. */
+static bool is_one_head(const struct weft_atom *a)
+{
+    const struct weft_type *t = &a->type;
+    return a->kind == WEFT_ATOM_reshape && t->ndim == 4 && t->dim[1].size == WEFT_FIXED && t->dim[1].times == 1 &&
+           (t->dim[2].size == WEFT_ALL || t->dim[2].size == WEFT_RING) && t->dim[2].times == 1;
+}
+
 static bool swaps_rows_and_heads(const struct weft_atom *a)
 {
     static const int axes[] = {0, 2, 1, 3};
     return a->kind == WEFT_ATOM_permute && a->type.ndim == 4 && memcmp(a->axes, axes, sizeof axes) == 0;
 }
 
-/* Returns the number of heads by which every reader takes kept rows `a`; 0: there is none. */
+static bool is_by_heads(const struct weft_atom *a) { return is_one_head(a) || swaps_rows_and_heads(a); }
+
+/* Returns the number of heads by which a reader takes kept rows; 0: it does not. */
+static int64_t heads_of_reader(const struct weft_printer *p, const struct weft_atom *r)
+{
+    if (is_one_head(r))
+        return 1;
+    if (r->kind != WEFT_ATOM_reshape || r->type.ndim != 4 || r->type.dim[2].size != WEFT_FIXED)
+        return 0;
+    for (struct weft_atom *s = next_reader(p, r, r); s; s = next_reader(p, r, s))
+        if (!swaps_rows_and_heads(s))
+            return 0;
+    return r->type.dim[2].times;
+}
+
+/* Returns the number of heads by which every reader takes kept rows `a`; 0: they do not agree. */
 static int64_t heads_of(const struct weft_printer *p, const struct weft_atom *a)
 {
     int64_t heads = 0;
     for (struct weft_atom *r = next_reader(p, a, a); r; r = next_reader(p, a, r)) {
-        if (r->kind == WEFT_ATOM_keys && a->kind == WEFT_ATOM_store) {
-            int64_t own = heads_of(p, r);
-            if (!own || (heads && own != heads))
-                return 0;
-            heads = own;
-            continue;
-        }
-        bool split = r->kind == WEFT_ATOM_reshape && r->type.ndim == 4 && r->type.dim[2].size == WEFT_FIXED;
-        if (!split || (heads && r->type.dim[2].times != heads))
+        bool keys = r->kind == WEFT_ATOM_keys && a->kind == WEFT_ATOM_store;
+        int64_t own = keys ? heads_of(p, r) : heads_of_reader(p, r);
+        if (!own || (heads && own != heads))
             return 0;
-        heads = r->type.dim[2].times;
-        for (struct weft_atom *s = next_reader(p, r, r); s; s = next_reader(p, r, s))
-            if (!swaps_rows_and_heads(s))
-                return 0;
+        heads = own;
     }
     return heads;
 }
@@ -79,7 +93,7 @@ static void mark(struct weft_printer *p, const struct weft_atom *a)
 {
     for (struct weft_atom *r = next_reader(p, a, a); r; r = next_reader(p, a, r)) {
         p->of[r->id].by_heads = p->of[r->id].skipped = true;
-        if (!swaps_rows_and_heads(r))
+        if (!is_by_heads(r))
             mark(p, r);
     }
 }
@@ -96,11 +110,12 @@ void weft_print_find_heads(struct weft_printer *p)
     }
 }
 
-/* Gives every permute of a slot its value, x [batch, heads, rows, width]; behind a ring's keys it is padded. */
+/* Gives every atom with the heads of a slot its value, x [batch, heads, rows, width]; behind a ring's keys it is
+ * padded. */
 static void give(struct weft_printer *p, const struct weft_atom *a, const char *x)
 {
     for (struct weft_atom *r = next_reader(p, a, a); r; r = next_reader(p, a, r)) {
-        if (swaps_rows_and_heads(r))
+        if (is_by_heads(r))
             p->of[r->id].value = x;
         else
             give(p, r, r->kind == WEFT_ATOM_keys ? weft_print_padded(p, x, 2, 4) : x);

@@ -66,7 +66,7 @@ static void lower(struct weft_form *f, const struct weft_node *node)
     struct weft_atom *v = form_columns(f, V, a->logits.kv_heads);
     struct weft_atom *o = form_shared(f, &a->logits, p, v, false, (struct weft_extent){WEFT_FIXED, width});
     weft_form_out(f, O, form_rows(f, o));
-    weft_form_out(f, LSE, form_rows(f, weft_logsumexp_of(f, logits, 3)));
+    weft_form_out(f, LSE, weft_swap_of(f, weft_merge_of(f, weft_logsumexp_of(f, logits, 3), 2), 1, 2));
 }
 
 /* ---- the two paths; they round differently, so the choice depends only on the dtype */
