@@ -225,7 +225,8 @@ static enum weft_status run(void *args)
     TRY(weft_model_check_folder(a->common.model));
     TRY(check_out(a));
     TRY(weft_spec_init(&a->common.spec, a->common.model, &a->common.settings));
-    TRY(weft_own_parts_check(&a->common.spec, formats[a->format].name));
+    if (a->format != ONNX) /* prints the graph, so that it needs no code for a part */
+        TRY(weft_own_parts_check(&a->common.spec, formats[a->format].name));
     TRY(weft_nn_folder(a->common.model, folder, sizeof folder));
     enum weft_status status = weft_nn_create(&model, &a->common.spec);
     if (status == WEFT_OK)

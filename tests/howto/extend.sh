@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 #
 # extend.sh - follows docs/howto literally in a copy of the tree: an op, an attention, a geometry and a feed-forward are
-# one row and one file each, taken from the pages. The op harness, options, Kconfig and gates must pick them up automatically.
-# run-tests: 66 s
+# one row and one file each, taken from the pages. The op harness, options, Kconfig, gates and the export to ONNX must pick
+# them up automatically.
+# run-tests: 84 s
 set -u
 source tests/tap
 source tests/howto/page
@@ -64,9 +65,56 @@ grep -q '^ffn=glu: no independent definition' "$work/verify"
 result $? "verify prints that a part has no definition of its own"
 [[ ${WEFT_EVERY:-} != 1 ]] || verifies gpt2 attn=shared_qk ffn=glu m1=yes m3=yes
 
-# No format has code for a part from outside.
-WEFT_TEST_SKIP_GATES=1 "$weft" train gpt2 --set ffn=glu --set width=32 --set heads=2 --set steps=1 --out "$work/glu" >/dev/null 2>&1
-for format in hf onnx gguf; do
+# The export to ONNX prints the graph, so it needs no code for a part.
+export WEFT_TEST_SKIP_GATES=1
+small=(layers=3 width=32 heads=4 batch=2 dtype=f32 schedule=constant warmup=0)
+
+# trained NAME WORDS...: trains a small model in the folder NAME.
+trained() {
+    local name=$1 model=$2 settings=("${small[@]}" "${@:3}")
+    "$weft" train "$model" "${settings[@]/#/--set=}" --out "$work/$name" >/dev/null 2>"$work/err"
+}
+
+# exports NAME PRESET SETTINGS...: ONNX Runtime computes the logits of the model, whose weights are large, so that every
+# part counts.
+exports() {
+    local json=
+    trained "$1" "${@:2}" steps=20 lr=0.1 &&
+        json=$(WEFT_PYTHON=$python "$weft" export "$work/$1" --format onnx --out "$work/$1-onnx" --check --json 2>"$work/err") &&
+        [[ $(field checked_by <<<"$json") == onnxruntime* && $(field tokens_agree <<<"$json") == $(field tokens <<<"$json") ]]
+    result $? "ONNX Runtime computes the logits of ${*:2}: $json" || sed 's/^/# /' "$work/err"
+}
+
+# counts NAME PRESET SETTINGS...: this model, which has the weights of model NAME as far as they fit, has logits that differ
+# from those of NAME by at least 100 times the limit of that comparison.
+counts() {
+    local difference=
+    rm -rf "$work"/other*
+    trained other "${@:2}" steps=1 lr=0 init="$work/$1" init_leave=yes &&
+        "$weft" export "$work/other" --format onnx --out "$work/other-onnx" --no-check >/dev/null 2>"$work/err" &&
+        difference=$("$python" tests/howto/onnx_difference.py "$work/$1-onnx" "$work/other-onnx" 2>"$work/err") &&
+        awk -v difference="$difference" 'BEGIN { exit !(difference > 1e-2) }'
+    result $? "logits of ${*:2} with the same weights differ by $difference" || sed 's/^/# /' "$work/err"
+}
+
+if python=$(tools/venv.sh 2>"$work/why"); then
+    exports shared_qk llama attn=shared_qk shared_values=yes m1=yes m1_mode=prefix m1_alpha=1
+    counts shared_qk llama attn=full m1=yes m1_mode=prefix m1_alpha=1
+    counts shared_qk llama attn=shared_qk shared_values=yes m1=yes m1_mode=prefix m1_alpha=0
+    exports distance llama geom=l2 ra_alpha=0.5
+    counts distance llama geom=dot ra_alpha=0.5
+    counts distance llama geom=l2
+    exports glu gpt2 ffn=glu m2=yes m3=yes
+    counts glu gpt2 ffn=swiglu m2=yes m3=yes
+    counts glu gpt2 ffn=glu m3=yes
+    counts glu gpt2 ffn=glu m2=yes
+else
+    skip "models with the parts are exported to ONNX" "$(cat "$work/why")"
+    trained glu gpt2 ffn=glu m2=yes m3=yes steps=1
+fi
+
+# The other formats have no code for a part from outside.
+for format in hf gguf; do
     ! "$weft" export "$work/glu" --format $format --out "$work/glu-$format" >/dev/null 2>"$work/err" &&
         grep -q 'ffn=glu cannot be represented in .*: only models that consist of Weft.s own parts can be exported' "$work/err" && [[ ! -e $work/glu-$format ]]
     result $? "a model with a part from outside is not exported as $format: $(cat "$work/err")"

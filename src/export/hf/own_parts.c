@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Parts that onnx_*.c and modeling_weft.py implement. */
+/* Parts that modeling_weft.py implements. */
 static const char *const parts[WEFT_KINDS][6] = {
     [WEFT_GEOM] = {"dot", "w2", "overlap"},
     [WEFT_ATTN] = {"full", "latent"},

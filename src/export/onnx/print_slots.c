@@ -21,14 +21,35 @@ static const struct weft_slot *slot_of(struct weft_printer *p, const struct weft
     return NULL;
 }
 
-static const char *name_of(struct weft_printer *p, const char *when, const struct weft_atom *state)
+static const char *last_of(const char *name)
+{
+    const char *last = strrchr(name, '.');
+    last = last ? last + 1 : name;
+    return strcmp(last, "k") == 0 ? "key" : strcmp(last, "v") == 0 ? "value" : last;
+}
+
+/* Returns whether a different slot of the same layer has the same last name, such as the mean of a second mechanism. */
+static bool is_shared(const struct weft_printer *p, const char *name)
 {
     int layer = 0;
-    const char *last = strrchr(state->name, '.');
-    last = last ? last + 1 : state->name;
-    last = strcmp(last, "k") == 0 ? "key" : strcmp(last, "v") == 0 ? "value" : last;
-    sscanf(state->name, "blocks.%d.", &layer);
-    return weft_onnx_name(p->g, "%s.%d.%s", when, layer, last);
+    sscanf(name, "blocks.%d.", &layer);
+    for (int i = 0, other = 0; i < p->net->slot_count; i++, other = 0) {
+        const char *slot = p->net->slots[i].name;
+        sscanf(slot, "blocks.%d.", &other);
+        if (other == layer && strcmp(slot, name) != 0 && strcmp(last_of(slot), last_of(name)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* "blocks.0.m1.mean" is present.0.mean, or present.0.m1.mean if a different part of the layer has a slot `mean`. */
+static const char *name_of(struct weft_printer *p, const char *when, const struct weft_atom *state)
+{
+    int layer = 0, at = 0;
+    sscanf(state->name, "blocks.%d.%n", &layer, &at);
+    if (is_shared(p, state->name))
+        return weft_onnx_name(p->g, "%s.%d.%s", when, layer, state->name + at);
+    return weft_onnx_name(p->g, "%s.%d.%s", when, layer, last_of(state->name));
 }
 
 /* ---- slots that are read by heads */
