@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * own_parts.h - checks whether a model can be exported to Hugging Face or GGUF: those exporters implement only Weft's own
- * parts.
+ * own_parts.h - checks whether a model can be exported to Hugging Face or GGUF: those exporters implement only Weft's
+ * own parts.
  */
 #ifndef WEFT_OWN_PARTS_H
 #define WEFT_OWN_PARTS_H
