@@ -45,6 +45,7 @@ enum weft_gate {
     WEFT_GATE_GRADIENT,  /* gradients are the derivatives of the loss */
     WEFT_GATE_SCALED,    /* with scaling=mup, the effect of a step does not depend on the width */
     WEFT_GATE_STEPPED,   /* the trainer follows its definition */
+    WEFT_GATE_FORMED,    /* the forms of whole graphs, from which models are exported, compute the same */
     WEFT_GATE_ACCOUNTED, /* weights, FLOPs, memory and cache are as predicted */
     WEFT_GATE_COUNT
 };

@@ -26,6 +26,8 @@ static const struct {
                           weft_gate_scaled},
     [WEFT_GATE_STEPPED] = {"stepped", "the trainer follows its definition", weft_gate_stepped,
                            weft_gate_stepped_itself},
+    [WEFT_GATE_FORMED] = {"formed", "the forms from which models are exported compute what the model computes",
+                          weft_gate_formed},
     [WEFT_GATE_ACCOUNTED] = {"accounted", "weights, FLOPs, memory and cache are as predicted", weft_gate_accounted,
                              weft_gate_accounted_itself},
 };
@@ -75,7 +77,8 @@ static void hold(void *context, const struct weft_check *c)
 /* Returns whether a single part can cause a failure of the gate by mishandling its rows. */
 static bool has_culprit(const char *gate)
 {
-    static const enum weft_gate those[] = {WEFT_GATE_CAUSAL, WEFT_GATE_ISOLATED, WEFT_GATE_CACHED, WEFT_GATE_GRADIENT};
+    static const enum weft_gate those[] = {WEFT_GATE_CAUSAL, WEFT_GATE_ISOLATED, WEFT_GATE_CACHED, WEFT_GATE_GRADIENT,
+                                           WEFT_GATE_FORMED};
     for (size_t i = 0; i < sizeof those / sizeof *those; i++)
         if (strcmp(gate, gates[those[i]].name) == 0)
             return true;

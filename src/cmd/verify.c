@@ -363,8 +363,9 @@ const struct weft_cmd weft_cmd_verify = {
              "effect; causal, no row depends on later tokens; cached, decoding through a cache gives the same results; "
              "exact, results are bit-identical for any number of threads and any instruction set; gradient, "
              "derivatives match the loss; stepped, the trainer, its samples and dropout follow their definitions; "
-             "accounted, parameters, FLOPs, memory and cache are as predicted. --study checks the machinery around the "
-             "models instead: plan, queue, ledger, looks, pairs, statistics and report of simulated studies.",
+             "formed, the forms from which models are exported compute what the model computes; accounted, parameters, "
+             "FLOPs, memory and cache are as predicted. --study checks the machinery around the models instead: plan, "
+             "queue, ledger, looks, pairs, statistics and report of simulated studies.",
     .args = table,
     .check = check,
     .takes = WEFT_TAKES_SET | WEFT_TAKES_THREADS | WEFT_TAKES_JSON,

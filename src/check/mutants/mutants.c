@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct weft_mutant *const lists[] = {weft_mutants_wired,   weft_mutants_masks,    weft_mutants_rows,
-                                                  weft_mutants_layers,  weft_mutants_training, weft_mutants_kernels,
-                                                  weft_mutants_loading, weft_mutants_scaled,   weft_mutants_declared,
-                                                  weft_mutants_tables,  weft_mutants_distances};
+static const struct weft_mutant *const lists[] = {weft_mutants_wired,   weft_mutants_masks,     weft_mutants_rows,
+                                                  weft_mutants_layers,  weft_mutants_training,  weft_mutants_kernels,
+                                                  weft_mutants_loading, weft_mutants_scaled,    weft_mutants_declared,
+                                                  weft_mutants_tables,  weft_mutants_distances, weft_mutants_formed};
 enum { LISTS = sizeof lists / sizeof *lists };
 
 const struct weft_mutant *weft_mutant_at(int i)
@@ -84,8 +84,8 @@ static enum weft_status look(const struct weft_mutant *m, unsigned gates, const 
 /* Checks whether the failure names the part and the layer that have the defect. */
 static void check_name(const struct weft_mutant *m, struct weft_mutant_result *result)
 {
-    static const unsigned naming =
-        1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_ISOLATED | 1u << WEFT_GATE_CACHED | 1u << WEFT_GATE_GRADIENT;
+    static const unsigned naming = 1u << WEFT_GATE_CAUSAL | 1u << WEFT_GATE_ISOLATED | 1u << WEFT_GATE_CACHED |
+                                   1u << WEFT_GATE_GRADIENT | 1u << WEFT_GATE_FORMED;
     char name[64] = "";
     if (m->culprit)
         snprintf(name, sizeof name, "%s", m->culprit);

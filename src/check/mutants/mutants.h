@@ -14,7 +14,7 @@
 
 extern const struct weft_mutant weft_mutants_wired[], weft_mutants_masks[], weft_mutants_rows[], weft_mutants_layers[],
     weft_mutants_kernels[], weft_mutants_training[], weft_mutants_loading[], weft_mutants_scaled[],
-    weft_mutants_declared[], weft_mutants_tables[], weft_mutants_distances[];
+    weft_mutants_declared[], weft_mutants_tables[], weft_mutants_distances[], weft_mutants_formed[];
 
 /* ---- replacing parts and ops (replace.c); weft_mutants_restore undoes all replacements */
 

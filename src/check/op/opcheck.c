@@ -142,7 +142,7 @@ static double objective(struct weft_optrial *t, struct weft_opform *form)
         const struct weft_tensor *s = weft_exec_tensor(t->reference.exec, t->seeds[o]);
         int64_t n = weft_tensor_count(y), count = 0;
         const double *result = form ? weft_opform_result(form, t->seeded[o], &count) : NULL;
-        for (int64_t i = 0; i < n && (!form || count == n); i++)
+        for (int64_t i = 0; i < n && (!form || (result && count == n)); i++)
             sum += (form ? result[i] : weft_tensor_get(y, i)) * weft_tensor_get(s, i);
     }
     return sum;

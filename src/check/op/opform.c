@@ -6,6 +6,7 @@
  * positions 0, 1, ...; their stores are in order.
  */
 #include "check/op/opform.h"
+#include "check/op/mask.h"
 #include "ops/ops.h"
 
 #include <stdlib.h>
@@ -49,17 +50,12 @@ static const double *read_value(void *context, const struct weft_atom *source, i
     return x->dtype == WEFT_I32 ? o->whole[i] : x->data;
 }
 
-/* Dropout masks by their definition: the random bits of column c of position i. Those of attention are a counter per
- * head and query. */
 static bool drops(void *context, const struct weft_drop *d, int64_t row, int64_t head, int64_t column)
 {
     const struct weft_opform *o = context;
     int64_t count;
     const int32_t *step_key = find_ints(o, "step_key", &count), *sample = find_ints(o, "sample", &count);
-    uint64_t key = weft_dropout_key(step_key, sample[o->frame.seq[row]], d->layer, d->site);
-    uint64_t place = (d->scores ? (uint64_t)head << 32 : 0) | (uint64_t)o->frame.pos[row];
-    uint32_t bits = weft_rand(key, place, (uint64_t)(column / 64 * 16 + column % 16)).u[column % 64 / 16];
-    return bits < (uint32_t)(d->p * 0x1p32);
+    return weft_mask_drops(d, step_key, sample[o->frame.seq[row]], o->frame.pos[row], head, column);
 }
 
 static int64_t symbol_max(const struct weft_opform *o, const char *name)

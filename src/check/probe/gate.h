@@ -225,6 +225,7 @@ enum weft_status weft_gate_exact(const struct weft_trial *t);
 enum weft_status weft_gate_gradient(const struct weft_trial *t);
 enum weft_status weft_gate_scaled(const struct weft_trial *t);
 enum weft_status weft_gate_stepped(const struct weft_trial *t);
+enum weft_status weft_gate_formed(const struct weft_trial *t);
 enum weft_status weft_gate_accounted(const struct weft_trial *t);
 enum weft_status weft_gate_isolated(const struct weft_trial *t);
 /* The gates on the model itself. */

@@ -138,6 +138,8 @@ static void hidden(struct weft_build *b, struct weft_instance *m, struct weft_hi
 {
     const struct m3 *o = m->options;
     struct passed *s = m->state;
+    if (!s->latent) /* attention is left out, to find the cause of a failure */
+        return;
     struct weft_value *c = weft_build_detach(b, s->latent), *alpha = weft_build_alpha(b, o->alpha), *back = NULL;
     if (passes_on(b->spec, b->layer))
         back = o->tying == SCALARS
