@@ -145,6 +145,10 @@ struct weft_form {
 enum weft_status weft_form_init(struct weft_form *f, const struct weft_graph *g, bool training, int64_t positions);
 void weft_form_release(struct weft_form *f);
 const char *weft_atom_name(enum weft_atom_kind kind);
+/* For tests that break forms on purpose: `fn` may change each atom that is about to be added, except its type, and call
+ * builders. NULL: nothing is changed. */
+typedef void weft_damage_fn(void *context, struct weft_form *f, struct weft_atom *a);
+void weft_form_damage(weft_damage_fn *fn, void *context);
 
 /* ---- running a form in f64 (form_run.c) */
 

@@ -169,10 +169,23 @@ struct weft_atom *weft_form_find(const struct weft_form *f, const struct weft_at
     return a;
 }
 
+static weft_damage_fn *damage;
+static void *damage_context;
+
+void weft_form_damage(weft_damage_fn *fn, void *context)
+{
+    damage = fn;
+    damage_context = context;
+}
+
 struct weft_atom *weft_form_add(struct weft_form *f, const struct weft_atom *like)
 {
+    struct weft_atom changed = *like;
     if (f->status != WEFT_OK)
         return NULL;
+    if (damage)
+        damage(damage_context, f, &changed);
+    like = &changed;
     struct weft_atom *a = weft_form_find(f, like), **bucket = &f->table[hash_of(like) % WEFT_FORM_TABLE];
     if (a)
         return a;

@@ -154,6 +154,7 @@ static const struct weft_case cases[] = {
     {.name = "lanes", .n = {3, 2, 16, 16}},      {.name = "lanes+1", .n = {3, 2, 17, 15}},
     {.name = "tile", .n = {16, 4, 32, 32}},      {.name = "tile+1", .n = {17, 2, 8, 24}},
     {.name = "only y", .n = {21, 3, 12, 20, 1}}, {.name = "only norms", .n = {9, 2, 33, 16, 2}},
+    {.name = "square", .n = {5, 4, 4, 4}},
 };
 
 static void build(struct weft_graph *g, const struct weft_case *c)

@@ -282,8 +282,8 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     }
 }
 
-/* ---- cases. Entries of n: rows, N, K, groups (0: W has two dimensions), bias, addend, y is f32, x is f32, kind of W.
- * Tensors that are not f32 have the graph's compute dtype. */
+/* ---- cases. Entries of n: rows, N, K, groups (0: W has two dimensions), bias, addend, y is f32, x is f32, kind of W,
+ * x is a parameter. Tensors that are not f32 have the graph's compute dtype. */
 
 enum { /* addend */
        NONE,
@@ -311,9 +311,12 @@ static const struct weft_case cases[] = {
     {.name = "wide", .n = {3, 300, 5, 0, 1, NONE, 1}},
     {.name = "deep", .n = {5, 7, 300, 0, 0, NONE, 0}},
     {.name = "groups", .n = {18, 16, 32, 3, 1, F32, 1}},
+    {.name = "square groups", .n = {6, 12, 12, 2, 0, NONE, 1}},
+    {.name = "as many groups as columns", .n = {7, 3, 4, 4, 0, NONE, 1}},
     {.name = "odd groups", .n = {5, 17, 9, 2, 1, NONE, 0}},
     {.name = "transposed", .n = {13, 40, 24, 0, 1, NONE, 1, 0, TRANSPOSED}},
     {.name = "transposed groups", .n = {5, 17, 9, 2, 0, NONE, 0, 0, TRANSPOSED}},
+    {.name = "square parameters", .n = {12, 12, 12, 0, 0, NONE, 1, 1, 0, 1}},
     {.name = "heads of a matrix", .n = {10, 16, 24, 4, 0, NONE, 1, 0, VIEWED}},
 };
 
@@ -333,7 +336,8 @@ static void build(struct weft_graph *g, const struct weft_case *c)
 {
     int64_t rows = c->n[0], groups = weft_max(c->n[3], 1);
     enum weft_dtype compute = weft_graph_compute(g), out = c->n[6] ? WEFT_F32 : compute;
-    struct weft_value *x = weft_case_input(g, "x", c->n[7] ? WEFT_F32 : compute, rows, groups * c->n[2]);
+    struct weft_value *x = c->n[9] ? weft_graph_param(g, "x", WEFT_SHAPE(weft_fixed(rows), weft_fixed(c->n[2])))
+                                   : weft_case_input(g, "x", c->n[7] ? WEFT_F32 : compute, rows, groups * c->n[2]);
     struct weft_value *w = case_matrix(g, c);
     struct weft_value *b = c->n[4] ? weft_graph_param(g, "b", WEFT_SHAPE(weft_fixed(groups * c->n[1]))) : NULL;
     struct weft_value *addend = NULL;

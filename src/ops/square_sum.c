@@ -96,7 +96,7 @@ static const struct weft_case cases[] = {
     {"one", {1, 1, 1}, {0}},           {"one row", {1, 3, 7}, {0}},     {"one head", {5, 1, 37}, {0}},
     {"odd", {7, 5, 3}, {0}},           {"lanes", {4, 2, 16}, {0}},      {"lanes+1", {3, 2, 17}, {0}},
     {"tile-1", {ROWS - 1, 3, 8}, {0}}, {"tile", {ROWS, 3, 8}, {0}},     {"tile+1", {ROWS + 1, 3, 8}, {0}},
-    {"tiles", {100, 4, 64}, {0}},      {"inside", {20, 5, 10, 1}, {0}},
+    {"tiles", {100, 4, 64}, {0}},      {"inside", {20, 5, 10, 1}, {0}}, {"square", {5, 4, 4}, {0}},
 };
 
 static void build(struct weft_graph *g, const struct weft_case *c)

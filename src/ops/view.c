@@ -40,15 +40,16 @@ static void grad(struct weft_graph *g, struct weft_node *node, struct weft_grads
     weft_grad_add(grads, 0, weft_cast(g, back, weft_grad_dtype(grads, 0)));
 }
 
-/* Entries of n: rows, width, number of parts the width is split into, x is a parameter */
+/* Entries of n: rows, width, number of parts the width is split into, x is a parameter, a single view */
 static const struct weft_case cases[] = {
-    {"one", {1, 1, 1}, {0}},       {"one row", {1, 36, 4}, {0}}, {"odd", {7, 15, 5}, {0}},
-    {"columns", {5, 24, 24}, {0}}, {"lanes", {3, 32, 2}, {0}},   {"same", {17, 16, 1}, {0}},
-    {"heads", {9, 64, 8}, {0}},    {"large", {331, 96, 3}, {0}}, {"param", {6, 20, 5, 1}, {0}},
+    {"one", {1, 1, 1}, {0}},         {"one row", {1, 36, 4}, {0}}, {"odd", {7, 15, 5}, {0}},
+    {"columns", {5, 24, 24}, {0}},   {"lanes", {3, 32, 2}, {0}},   {"same", {17, 16, 1}, {0}},
+    {"heads", {9, 64, 8}, {0}},      {"large", {331, 96, 3}, {0}}, {"param", {6, 20, 5, 1}, {0}},
+    {"once", {6, 12, 3, 0, 1}, {0}},
 };
 
-/* Views x in three dimensions, then in one. An input is scaled before and after, so that the views are between other
- * nodes; a parameter is viewed directly, so that the views are of bound memory. */
+/* Views x in three dimensions, then usually in one. An input is scaled before and after, so that the views are between
+ * other nodes; a parameter is viewed directly, so that the views are of bound memory. */
 static void build(struct weft_graph *g, const struct weft_case *c)
 {
     bool of_param = c->n[3];
@@ -57,7 +58,8 @@ static void build(struct weft_graph *g, const struct weft_case *c)
                                ? weft_graph_param(g, "w", WEFT_SHAPE(rows, weft_fixed(c->n[1])))
                                : weft_scale(g, weft_case_input(g, "x", weft_graph_compute(g), c->n[0], c->n[1]), 2);
     y = weft_view(g, y, WEFT_SHAPE(rows, weft_fixed(c->n[2]), weft_fixed(c->n[1] / c->n[2])));
-    y = weft_view(g, y, WEFT_SHAPE((struct weft_dim){rows.symbol, rows.times * c->n[1]}));
+    if (!c->n[4])
+        y = weft_view(g, y, WEFT_SHAPE((struct weft_dim){rows.symbol, rows.times * c->n[1]}));
     weft_graph_output(g, weft_scale(g, y, 0.5));
 }
 

@@ -150,6 +150,7 @@ static const struct weft_case cases[] = {
     {"reciprocal", {1, 70, 0, 2, 2, 16, 0, 0, 0, 0, 5}, {0, 0.5}},
     {"reciprocal, all", {3, 75, 17, 4, 2, 17, 0, WITH_ALL | WITH_Q_BIAS, 50, 0, 20}, {0, -0.7}},
     {"reciprocal, far", {2, 140, 9, 2, 2, 24, 0, WITH_KEY_BIAS, 0, 0, 100}, {0, 0.3}},
+    {"square", {2, 40, 7, 6, 6, 6, 0, WITH_ALL | WITH_Q_BIAS | WITH_K_OWNS, 50, 5, 20}, {0, 0.5}},
     {"chunk", {2, 140, 30, 2, 2, 33, 0, WITH_ALL, 90, 37}, {0}},
     {"ring, own keys", {2, 200, 7, 3, 1, 48, 0, WITH_ALL | WITH_Q_TILES | WITH_K_OWNS, 9, 5, 20}, {0, 0.5}},
 };
