@@ -169,7 +169,8 @@ struct weft_form_results {
     double **of;
     int64_t *count;   /* number of elements */
     bool *wanted;     /* by id: set before a run */
-    double **stopped; /* values of stop in the first run, which later runs keep */
+    double **stopped; /* values of stop in the first run, which later runs of the same sizes keep */
+    int64_t *stopped_count;
     int atoms;
 };
 enum weft_status weft_form_results_init(struct weft_form_results *r, const struct weft_form *f);

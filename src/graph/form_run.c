@@ -28,17 +28,22 @@ static void array(struct run *r)
 /* Computes x in the first run; later runs keep this value, as if it did not depend on anything. */
 static void stop(struct run *r)
 {
-    double **kept = &r->results->stopped[r->atom->id];
-    size_t bytes = (size_t)weft_array_count(r->in[0]) * sizeof(double);
+    struct weft_form_results *kept = r->results;
+    int id = r->atom->id;
+    int64_t count = weft_array_count(r->in[0]);
     *r->out = *r->in[0];
     if (!weft_run_alloc(r))
         return;
-    if (!*kept && (*kept = malloc(bytes + 1)))
-        memcpy(*kept, r->in[0]->data, bytes);
-    if (*kept)
-        memcpy(r->out->data, *kept, bytes);
-    else
+    if (!kept->stopped[id] && (kept->stopped[id] = malloc((size_t)count * sizeof(double) + 1))) {
+        memcpy(kept->stopped[id], r->in[0]->data, (size_t)count * sizeof(double));
+        kept->stopped_count[id] = count;
+    }
+    if (!kept->stopped[id])
         r->status = FAIL(WEFT_NOMEM, "not enough memory to run a form");
+    else if (kept->stopped_count[id] != count)
+        r->status = FAIL(WEFT_INVALID, "a form with stop cannot be run again with other sizes: start new results");
+    else
+        memcpy(r->out->data, kept->stopped[id], (size_t)count * sizeof(double));
 }
 
 static void run_atom(struct run *r)
@@ -82,7 +87,8 @@ enum weft_status weft_form_results_init(struct weft_form_results *r, const struc
     r->count = calloc(n, sizeof *r->count);
     r->wanted = calloc(n, sizeof *r->wanted);
     r->stopped = calloc(n, sizeof *r->stopped);
-    if (!r->of || !r->count || !r->wanted || !r->stopped)
+    r->stopped_count = calloc(n, sizeof *r->stopped_count);
+    if (!r->of || !r->count || !r->wanted || !r->stopped || !r->stopped_count)
         return FAIL(WEFT_NOMEM, "not enough memory for the results of a form");
     return WEFT_OK;
 }
@@ -99,6 +105,7 @@ void weft_form_results_release(struct weft_form_results *r)
     free(r->count);
     free(r->wanted);
     free(r->stopped);
+    free(r->stopped_count);
     *r = (struct weft_form_results){0};
 }
 

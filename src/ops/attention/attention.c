@@ -173,6 +173,7 @@ static const struct weft_case cases[] = {
     {"own keys decode", {3, 150, 61, 4, 1, 40, 32, WITH_SCALE | WITH_KEY_BIAS | WITH_K_OWNS, 0, 1, 90}, {0, 0.5}},
     {"own keys chunk", {2, 140, 30, 4, 2, 33, 16, WITH_ALL | WITH_Q_BIAS | WITH_K_OWN, 50, 37, 64}, {0, -0.5}},
     {"ring, own keys", {2, 200, 7, 3, 1, 48, 48, WITH_ALL | WITH_Q_TILES | WITH_K_OWNS, 9, 5, 20}, {0, 0.5}},
+    {"equal lengths, groups", {3, 9, 0, 6, 2, 8, 5, WITH_ALL, 4}, {0}},
     {"square", {2, 37, 4, 6, 6, 6, 6, WITH_ALL, 5}, {0}},
     {"square, reciprocal", {2, 40, 7, 6, 6, 6, 6, WITH_ALL | WITH_Q_BIAS, 9, 0, 20}, {0, 0.5}},
     {"square, own keys", {2, 40, 7, 6, 6, 6, 6, WITH_ALL | WITH_Q_BIAS | WITH_K_OWNS, 50, 5, 20}, {0, 0.5}},
