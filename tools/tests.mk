@@ -92,6 +92,7 @@ long-resume: $(OUT)/tests/fault/shim.so
 long-plan long-ranks long-rank-faults long-slurm: $(MPI_MODULES)
 long-verdicts: $(OUT)/tests/unit/looks $(OUT)/tests/unit/ladder
 long-hashes: $(OUT)/tests/unit/products $(OUT)/tests/unit/attention
+long-forms: $(OUT)/tests/long/forms
 $(LONG_SCRIPTS): long-%: build
 	@WEFT_TEST_TIMEOUT=$${WEFT_TEST_TIMEOUT:-3600} $(RUN) tests/long/$*.sh
 
