@@ -9,6 +9,7 @@
 #include "export/hf/own_parts.h"
 #include "export/onnx/onnx.h"
 #include "export/parity.h"
+#include "export/torch/torch.h"
 #include "train/record/record.h"
 
 #include <stdio.h>
@@ -73,20 +74,32 @@ static enum weft_status write_gguf(const struct args *a, const struct weft_nn *m
     return WEFT_OK;
 }
 
-enum { HF, ONNX, GGUF };
-static const char *const names[] = {[HF] = "hf", [ONNX] = "onnx", [GGUF] = "gguf", NULL};
+static enum weft_status write_torch(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t,
+                                    const char **architecture)
+{
+    *architecture = "PyTorch";
+    TRY(weft_torch_export(model, a->out));
+    TRY(weft_hf_tokenizer(t, model->spec->context, a->out));
+    return WEFT_OK;
+}
+
+enum { HF, ONNX, GGUF, TORCH };
+static const char *const names[] = {[HF] = "hf", [ONNX] = "onnx", [GGUF] = "gguf", [TORCH] = "torch", NULL};
 static const struct {
     enum weft_status (*write)(const struct args *a, const struct weft_nn *model, const struct weft_tokenizer *t,
                               const char **architecture);
     const char *name;
     bool file; /* it writes one file, not a folder */
-} formats[] = {[HF] = {write_hf, "Hugging Face"}, [ONNX] = {write_onnx, "ONNX"}, [GGUF] = {write_gguf, "GGUF", true}};
+} formats[] = {[HF] = {write_hf, "Hugging Face"},
+               [ONNX] = {write_onnx, "ONNX"},
+               [GGUF] = {write_gguf, "GGUF", true},
+               [TORCH] = {write_torch, "PyTorch"}};
 
 static const struct weft_arg table[] = {
     {"format", 'f', "FORMAT", WEFT_ARG_CHOICE, offsetof(struct args, format), .choices = names,
-     .help = "Write this format: hf (a Hugging Face folder), onnx (a folder with model.onnx) or gguf (a file for "
-             "llama.cpp)",
-     .missing = "no format given: pass --format hf, onnx or gguf"},
+     .help = "Write this format: hf (a Hugging Face folder), onnx (a folder with model.onnx), gguf (a file for "
+             "llama.cpp) or torch (a folder with model.py)",
+     .missing = "no format given: pass --format hf, onnx, gguf or torch"},
     {"out", 'o', "PATH", WEFT_ARG_FILE, offsetof(struct args, out),
      .help = "Write to this new folder or, with gguf, to this new file", .missing = "no output given: pass --out PATH"},
     {"type", 't', "TYPE", WEFT_ARG_CHOICE, offsetof(struct args, type), .choices = weft_gguf_weight_names,
@@ -103,6 +116,8 @@ static enum weft_status check_args(const void *args)
     const struct args *a = args;
     if (a->check && a->unchecked)
         return FAIL(WEFT_INVALID, "--check and --no-check are mutually exclusive");
+    if (a->check && a->format == TORCH)
+        return FAIL(WEFT_INVALID, "--check does not work with --format torch");
     if (a->check && a->type > WEFT_GGUF_WEIGHT_F32)
         return FAIL(WEFT_INVALID,
                     "--check works only with --type f32, because it compares with the model's own weights");
@@ -213,7 +228,7 @@ static bool is_checked(const struct args *a)
 {
     if (a->type > WEFT_GGUF_WEIGHT_F32)
         weft_note_once("parity", "nothing was checked: only f32 weights can be compared");
-    return !a->unchecked && a->type <= WEFT_GGUF_WEIGHT_F32;
+    return !a->unchecked && a->type <= WEFT_GGUF_WEIGHT_F32 && a->format != TORCH;
 }
 
 static enum weft_status run(void *args)
@@ -225,7 +240,7 @@ static enum weft_status run(void *args)
     TRY(weft_model_check_folder(a->common.model));
     TRY(check_out(a));
     TRY(weft_spec_init(&a->common.spec, a->common.model, &a->common.settings));
-    if (a->format != ONNX) /* prints the graph, so that it needs no code for a part */
+    if (a->format != ONNX && a->format != TORCH) /* these print the graph, so that they need no code for a part */
         TRY(weft_own_parts_check(&a->common.spec, formats[a->format].name));
     TRY(weft_nn_folder(a->common.model, folder, sizeof folder));
     enum weft_status status = weft_nn_create(&model, &a->common.spec);
@@ -246,7 +261,9 @@ const struct weft_cmd weft_cmd_export = {
            "and Qwen3 are exported under these names and need no Weft code. Any other model comes with code for "
            "exactly this model, in plain PyTorch (modeling_weft.py), which transformers loads with "
            "trust_remote_code=True. onnx: any model as a graph of standard operators with a cache, for ONNX Runtime "
-           "and others. gguf: a file for llama.cpp, with matrices in the type set by --type; only these four families.",
+           "and others. gguf: a file for llama.cpp, with matrices in the type set by --type; only these four families. "
+           "torch: any "
+           "model as plain PyTorch, model.py with the logits and the loss of training, and model.safetensors.",
     .args = table,
     .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_JSON,
     .check = check_args,

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * print_scope.c - the lines of one scope: which atoms become variables, and their names.
+ *
+ * A name is used again as soon as no line has yet to read the value that it holds.
+ */
+#include "export/torch/print.h"
+#include "ops/ops.h"
+
+#include <string.h>
+
+/* ---- reading */
+
+void weft_torch_release(struct weft_torch_printer *p, const struct weft_atom *a)
+{
+    const struct weft_atom *list[WEFT_TORCH_READS];
+    struct weft_torch_value *v = &p->of[a->id];
+    v->left--;
+    if (v->named || !v->py.text)
+        return;
+    for (int n = weft_torch_reads(p, a, list); n-- > 0;)
+        weft_torch_release(p, list[n]);
+}
+
+/* ---- scopes */
+
+void weft_torch_count(struct weft_torch_printer *p, const struct weft_atom *a, int times)
+{
+    p->of[a->id].left += times;
+}
+
+void weft_torch_begin(struct weft_torch_printer *p, int scope)
+{
+    const struct weft_atom *list[WEFT_TORCH_READS];
+    p->scope = scope;
+    p->name_count = 0;
+    p->sizes = false;
+    p->half = 0;
+    for (int i = 0; i < p->form->count; i++) {
+        p->of[i].py.text = NULL;
+        p->of[i].named = false;
+        p->of[i].left = 0;
+    }
+    for (int i = 0; i < p->form->count; i++)
+        if (p->of[i].needed && p->of[i].home == scope && !weft_torch_is_source(p->form->list[i]))
+            for (int n = weft_torch_reads(p, p->form->list[i], list); n-- > 0;)
+                weft_torch_count(p, list[n], 1);
+}
+
+/* ---- names */
+
+static bool is_taken(struct weft_torch_printer *p, const char *text, const struct weft_atom *by)
+{
+    for (int i = 0; i < p->name_count; i++) {
+        struct weft_torch_name *name = &p->names[i];
+        if (strcmp(name->text, text) != 0)
+            continue;
+        if (!name->holds || p->of[name->holds->id].left > 0)
+            return true;
+        name->holds = by;
+        return false;
+    }
+    p->names[p->name_count++] = (struct weft_torch_name){text, by};
+    return false;
+}
+
+static const char *fresh(struct weft_torch_printer *p, const char *hint, const struct weft_atom *by)
+{
+    const char *name = weft_torch_print(p, "%s", hint);
+    for (int i = 2; is_taken(p, name, by) && p->status == WEFT_OK; i++)
+        name = weft_torch_print(p, "%s%s%d", hint, strpbrk(hint, "0123456789") ? "_" : "", i);
+    return name;
+}
+
+const char *weft_torch_reserve(struct weft_torch_printer *p, const char *hint) { return fresh(p, hint, NULL); }
+
+const char *weft_torch_name(struct weft_torch_printer *p, const struct weft_atom *a, const char *hint)
+{
+    struct weft_torch_value *v = &p->of[a->id];
+    v->named = true;
+    v->py = (struct weft_py){fresh(p, hint, a), WEFT_BINDS_CALL};
+    return v->py.text;
+}
+
+/* ---- lines */
+
+/* Returns the longest input whose text is part of the expression of `a`, NULL if there is none. */
+static const struct weft_atom *longest(struct weft_torch_printer *p, const struct weft_atom *a)
+{
+    const struct weft_atom *list[WEFT_TORCH_READS], *found = NULL;
+    size_t most = 8;
+    for (int n = weft_torch_reads(p, a, list); n-- > 0;) {
+        const struct weft_torch_value *v = &p->of[list[n]->id];
+        if (!v->py.text || v->named || weft_torch_is_source(list[n]) || strlen(v->py.text) <= most)
+            continue;
+        most = strlen(v->py.text);
+        found = list[n];
+    }
+    return found;
+}
+
+/* Prints a comment where a half of a block begins. */
+static void print_half(struct weft_torch_printer *p, const struct weft_atom *a)
+{
+    static const char *const comments[] = {"", "attention", "feed-forward"};
+    const struct weft_atom *list[WEFT_TORCH_READS];
+    int half = a->from && a->from->group == WEFT_GROUP_ATTN ? 1 : a->from && a->from->group == WEFT_GROUP_FFN ? 2 : 0;
+    for (int n = weft_torch_reads(p, a, list); n-- > 0;)
+        if (list[n]->kind == WEFT_ATOM_weight)
+            half = strstr(list[n]->name, ".norm1.") ? 1 : strstr(list[n]->name, ".norm2.") ? 2 : half;
+    if (p->scope == WEFT_TORCH_MODEL || half <= p->half)
+        return;
+    p->half = half;
+    fprintf(p->out, "%s# %s\n", p->indent, comments[half]);
+}
+
+static void assign(struct weft_torch_printer *p, const struct weft_atom *a, struct weft_py py)
+{
+    const struct weft_atom *list[WEFT_TORCH_READS];
+    for (int n = weft_torch_reads(p, a, list); n-- > 0;)
+        weft_torch_release(p, list[n]);
+    const char *name = weft_torch_name(p, a, weft_torch_hint(p, a));
+    print_half(p, a);
+    if (strcmp(name, py.text) != 0)
+        fprintf(p->out, "%s%s = %s\n", p->indent, name, py.text);
+}
+
+void weft_torch_define(struct weft_torch_printer *p, const struct weft_atom *a)
+{
+    struct weft_torch_value *v = &p->of[a->id];
+    if (!weft_torch_is_source(a) && !v->named)
+        assign(p, a, v->py);
+}
+
+void weft_torch_line(struct weft_torch_printer *p, const struct weft_atom *a)
+{
+    struct weft_torch_value *v = &p->of[a->id];
+    struct weft_py py = weft_torch_expression(p, a);
+    const struct weft_atom *input;
+    while (py.text && strlen(py.text) > WEFT_TORCH_LINE && (input = longest(p, a))) {
+        assign(p, input, p->of[input->id].py);
+        py = weft_torch_expression(p, a);
+    }
+    bool is_inline = v->left == 1 && !v->crosses && strlen(py.text) <= 60;
+    if (is_inline)
+        v->py = py;
+    else
+        assign(p, a, py);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * gradients.c MODEL SEQUENCES LENGTH OUT - writes what Weft's f64 reference computes in a training step of a model
+ * without dropout: tokens, targets, loss, loss terms and the gradients of all weights, one f64 after the other. Prints
+ * the names of the terms and weights, with the number of their values. Used by torch_parity.py; without arguments, it
+ * does nothing.
+ *
+ * run-tests: 1 s
+ */
+#include "check/probe/gate.h"
+#include "train/record/record.h"
+
+#include <stdlib.h>
+
+static void write_values(FILE *to, const struct weft_tensor *t, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double x = t ? weft_tensor_get(t, i) : 0;
+        fwrite(&x, sizeof x, 1, to);
+    }
+}
+
+/* Leaves every fifth target unscored. */
+static void fill(struct weft_probe *p, int64_t sequences, int64_t length)
+{
+    weft_probe_rows(p, sequences, length, NULL);
+    weft_probe_fill(p, 7);
+    int32_t *targets = weft_exec_tensor(p->exec, p->net.targets)->data;
+    double scored = 0;
+    for (int64_t i = 0; i < sequences * length; i++) {
+        targets[i] = i % 5 == 2 ? -1 : targets[i];
+        scored += targets[i] >= 0;
+    }
+    *(double *)weft_exec_tensor(p->exec, p->net.weight)->data = 1 / scored;
+}
+
+static void write_all(struct weft_probe *p, int64_t rows, FILE *to)
+{
+    const struct weft_params *params = &p->model->params;
+    write_values(to, weft_exec_tensor(p->exec, p->net.tokens), rows);
+    write_values(to, weft_exec_tensor(p->exec, p->net.targets), rows);
+    write_values(to, weft_exec_tensor(p->exec, p->net.loss), 1);
+    for (int i = 0; i < p->net.term_count; i++) {
+        printf("term %s 1\n", p->net.terms[i].name);
+        write_values(to, weft_exec_tensor(p->exec, p->net.terms[i].value), 1);
+    }
+    for (int i = 0; i < params->count; i++) {
+        printf("weight %s %lld\n", params->list[i].name, (long long)params->list[i].count);
+        write_values(to, weft_probe_grad(p, i), params->list[i].count);
+    }
+}
+
+static enum weft_status run(const struct weft_nn *model, int64_t sequences, int64_t length, const char *path)
+{
+    struct weft_probe p;
+    struct weft_net_size size = {.sequences = sequences, .length = length};
+    FILE *to = fopen(path, "wb");
+    enum weft_status status =
+        to ? weft_probe_open(&p, model, WEFT_TRAIN, size, WEFT_REFERENCE) : FAIL(WEFT_INVALID, "cannot write %s", path);
+    if (status == WEFT_OK) {
+        fill(&p, sequences, length);
+        weft_probe_run(&p);
+        status = weft_deferred();
+        write_all(&p, sequences * length, to);
+    }
+    if (to)
+        weft_probe_close(&p);
+    if (to)
+        fclose(to);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct weft_settings settings = {0};
+    struct weft_spec spec, plain;
+    struct weft_nn *model = NULL;
+    if (argc < 5)
+        return 77;
+    enum weft_status status = weft_spec_init(&spec, argv[1], &settings);
+    if (status == WEFT_OK)
+        status = weft_spec_vary(&plain, &spec, "dropout=0");
+    if (status == WEFT_OK)
+        status = weft_nn_create(&model, &plain);
+    if (status == WEFT_OK)
+        status = weft_weights_open(model, argv[1]);
+    if (status == WEFT_OK)
+        status = run(model, atoll(argv[2]), atoll(argv[3]), argv[4]);
+    if (status != WEFT_OK)
+        fprintf(stderr, "gradients: %s\n", weft_error());
+    weft_nn_free(model);
+    return status != WEFT_OK;
+}
