@@ -85,6 +85,17 @@ struct weft_torch_printer {
     int half;                       /* of the block, for comments */
 };
 
+/* Attention as scaled_dot_product_attention: heads [BATCH, heads, NEW, width], and a bias of each key or NULL. Unless
+ * it is `plain`, queries and keys get the bias as a further column. */
+struct weft_torch_attention {
+    const struct weft_atom *q, *k, *v, *bias;
+    double scale, dropout;
+    bool plain;
+};
+/* Returns whether an atom is the result of such attention (print_attention.c). */
+bool weft_torch_find_attention(const struct weft_torch_printer *p, const struct weft_atom *a,
+                               struct weft_torch_attention *s);
+
 /* Returns text in the printer's arena; "" after a failure. */
 const char *weft_torch_print(struct weft_torch_printer *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

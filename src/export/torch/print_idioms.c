@@ -5,6 +5,8 @@
 #include "export/torch/print.h"
 #include "ops/ops.h"
 
+#include <math.h>
+
 static const char *in(struct weft_torch_printer *p, const struct weft_node *node, int i)
 {
     return weft_torch_text(p, weft_torch_of(p, node->in[i]), WEFT_BINDS_COMPARISON);
@@ -44,8 +46,28 @@ static struct weft_py rotate(struct weft_torch_printer *p, const struct weft_ato
                             WEFT_BINDS_CALL};
 }
 
+static const char *attention(struct weft_torch_printer *p, const struct weft_torch_attention *s)
+{
+    const char *x = "", *more = "";
+    const struct weft_atom *in[] = {s->q, s->k, s->v, s->bias};
+    for (int i = 0; i < 4 && in[i]; i++)
+        x = weft_torch_print(p, "%s%s%s", x, i ? ", " : "", weft_torch_text(p, in[i], WEFT_BINDS_COMPARISON));
+    if (s->dropout > 0)
+        more = weft_torch_print(p, ", dropout_p=%s if self.training else 0.0", weft_torch_real(p, s->dropout));
+    if (!s->plain)
+        return weft_torch_print(p, "attend(%s%s)", x, more);
+    if (s->scale != 1 / sqrt((double)weft_last_of(s->q)))
+        more = weft_torch_print(p, "%s, scale=%s", more, weft_torch_real(p, s->scale));
+    if (s->q->type.dim[1].times != s->k->type.dim[1].times)
+        more = weft_torch_print(p, "%s, enable_gqa=True", more);
+    return weft_torch_print(p, "F.scaled_dot_product_attention(%s, is_causal=True%s)", x, more);
+}
+
 struct weft_py weft_torch_node(struct weft_torch_printer *p, const struct weft_atom *a, const struct weft_node *node)
 {
+    struct weft_torch_attention s;
+    if (weft_torch_find_attention(p, a, &s))
+        return (struct weft_py){attention(p, &s), WEFT_BINDS_CALL};
     if (node->op == weft_op(WEFT_OP_rope))
         return rotate(p, a);
     if (node->op == weft_op(WEFT_OP_linear))

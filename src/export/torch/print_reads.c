@@ -48,7 +48,8 @@ const struct weft_node *weft_torch_idiom(const struct weft_torch_printer *p, con
 {
     const struct weft_node *node = a->from;
     const struct weft_atom *list[WEFT_TORCH_READS];
-    if (rotation_of(a, list))
+    struct weft_torch_attention attention;
+    if (rotation_of(a, list) || weft_torch_find_attention(p, a, &attention))
         return node;
     int i = node ? idiom_of(node) : -1;
     if (i < 0 || p->form->of_value[node->out[0]->id] != a || a->kind == WEFT_ATOM_reshape)
@@ -72,8 +73,15 @@ int weft_torch_reads(const struct weft_torch_printer *p, const struct weft_atom 
 {
     const struct weft_node *node = weft_torch_idiom(p, a);
     int count = 0;
+    struct weft_torch_attention s;
     if (rotation_of(a, list))
         return 3;
+    if (weft_torch_find_attention(p, a, &s)) {
+        const struct weft_atom *in[] = {s.q, s.k, s.v, s.bias};
+        for (int i = 0; i < 4 && in[i]; i++)
+            count = add(in[i], list, count);
+        return count;
+    }
     if (!node) {
         for (int i = 0; i < 3 && a->in[i]; i++)
             count = add(a->in[i], list, count);

@@ -52,6 +52,19 @@ static const struct {
                 "    \"\"\"Rotates column i with column i + half of each head.\"\"\"\n"
                 "    a, b = x.chunk(2, -1)\n"
                 "    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)\n"},
+    {"attend(",
+     "\n\n"
+     "def attend(q, k, v, bias=None, dropout_p=0.0):\n"
+     "    \"\"\"Causal attention for scaled queries. The bias of each key [batch, heads, 1, length] is one more column "
+     "of\n"
+     "    queries and keys, and all heads are padded to one width, so that fused kernels can be used.\"\"\"\n"
+     "    k, v = (x.repeat_interleave(q.size(1) // x.size(1), 1) for x in (k, v))\n"
+     "    if bias is not None:\n"
+     "        q, k = torch.cat((q, torch.ones_like(q[..., :1])), -1), torch.cat((k, bias.mT), -1)\n"
+     "    width = (max(q.size(-1), v.size(-1)) + 7) // 8 * 8\n"
+     "    q, k, padded = (F.pad(x, (0, width - x.size(-1))) for x in (q, k, v))\n"
+     "    out = F.scaled_dot_product_attention(q, k, padded, dropout_p=dropout_p, is_causal=True, scale=1.0)\n"
+     "    return out[..., : v.size(-1)]\n"},
     {"alibi(", "\n\n"
                "def alibi(heads, offsets):\n"
                "    \"\"\"ALiBi's biases by distance in f64 [heads, offsets].\"\"\"\n"
