@@ -17,7 +17,7 @@ import sys
 
 import numpy as np
 import torch
-from common import FOLDER, LIBRARY, finish, make, result, sample, skip, small, variants, weft
+from common import FOLDER, LIBRARY, count, finish, make, result, sample, skip, small, variants, weft
 
 LIMIT, NOISE = 1e-9, 1e-6
 SEQUENCES, LENGTH = 3, 21
@@ -87,6 +87,28 @@ def compare(name, folder):
     shutil.rmtree(out)
 
 
+def fused():
+    """Attention without biases by distance can use PyTorch's fused kernel, and gives the same logits with it."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    for preset, settings in (("gpt2", ""), ("llama", "kv_heads=2"), ("w2", ""), ("gpt2", "geom=overlap attn=latent latent_width=12")):
+        name = " ".join((preset + " " + settings).split())
+        folder = "%s/fused-%d" % (FOLDER, count["tests"])
+        make(preset, small(preset, settings), folder, 3)
+        weft("export", folder, "--format", "torch", "--out", folder + "-torch", "--json")
+        model, tokens = load(folder + "-torch"), torch.arange(60).reshape(2, 30)
+        logits = []
+        try:
+            for kernel in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
+                with sdpa_kernel(kernel):
+                    logits.append(model(tokens).detach())
+        except RuntimeError as error:
+            result(False, "%s: no fused attention: %s" % (name, error))
+            continue
+        off = ((logits[0] - logits[1]).abs().max() / logits[0].abs().max()).item()
+        result(off < LIMIT, "%s: fused attention changes logits by %.1e" % (name, off))
+
+
 def formatted():
     """Whether the printed files are formatted as ruff formats them, without unused or undefined names."""
     ruff = os.path.dirname(sys.executable) + "/ruff"
@@ -107,6 +129,7 @@ def main():
         folder = "%s/random-%d" % (FOLDER, i)
         make(preset, small(preset, settings) + " dropout=0", folder, i, special)
         compare(" ".join((preset + " " + settings + " " + special).split()), folder)
+    fused()
     formatted()
     print("# %d models, %d gradients: the loss differs by at most %.1e, terms %.1e, gradients %.1e; torch %s"
           % (*compared, worst["loss"], worst["terms"], worst["gradients"], torch.__version__))

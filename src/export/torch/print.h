@@ -40,7 +40,8 @@ struct weft_torch_value {
     /* In the scope that is being printed: */
     struct weft_py py; /* its name or its expression */
     bool named;
-    int left; /* number of lines that have yet to read it */
+    const struct weft_atom *reader; /* one of its readers */
+    int left;                       /* number of lines that have yet to read it */
 };
 
 /* A variable of a scope. */

@@ -255,8 +255,9 @@ static bool is_shape(enum weft_atom_kind kind) { return kind >= WEFT_ATOM_reshap
 /* The name of a matrix's result: wq gives q. Weights of mechanisms give the mechanism's name. */
 static const char *weight_hint(struct weft_torch_printer *p, const char *name)
 {
-    static const char *const known[][2] = {{"wo", "out"}, {"proj", "out"}, {"fc", "h"},
-                                           {"w1", "up"},  {"w2", "out"},   {"w3", "gate"}};
+    static const char *const known[][2] = {{"wa", "k"},   {"wb", "v"},     {"wdk", "c_k"}, {"wdv", "c_v"},
+                                           {"wo", "out"}, {"proj", "out"}, {"fc", "h"},    {"w1", "up"},
+                                           {"w2", "out"}, {"w3", "gate"}};
     const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name, *scope = dot;
     while (scope && scope > name && scope[-1] != '.')
         scope--;
@@ -268,15 +269,24 @@ static const char *weight_hint(struct weft_torch_printer *p, const char *name)
     return weft_torch_print(p, "%s", last[0] == 'w' && last[1] ? last + 1 : last);
 }
 
-/* Returns whether attention's probabilities are among what an atom of the same node reads. */
-static bool is_after_softmax(const struct weft_atom *a, const struct weft_node *node)
+/* Returns whether an atom of a node is computed from one of this kind in the same node, or is one. */
+static bool is_after(const struct weft_atom *a, const struct weft_node *node, enum weft_atom_kind kind)
 {
     if (a->from != node)
         return false;
-    for (int i = 0; i < 3 && a->in[i] && a->kind != WEFT_ATOM_softmax; i++)
-        if (is_after_softmax(a->in[i], node))
+    for (int i = 0; i < 3 && a->in[i] && a->kind != kind; i++)
+        if (is_after(a->in[i], node, kind))
             return true;
-    return a->kind == WEFT_ATOM_softmax;
+    return a->kind == kind;
+}
+
+static const char *attention_hint(const struct weft_atom *a)
+{
+    if (a->kind == WEFT_ATOM_softmax)
+        return "probs";
+    if (is_after(a, a->from, WEFT_ATOM_softmax))
+        return "out";
+    return is_after(a, a->from, WEFT_ATOM_matmul) ? "scores" : NULL;
 }
 
 /* Names by op; "" for the name of the first input that is not a constant. */
@@ -305,8 +315,8 @@ static const char *op_hint(struct weft_torch_printer *p, const struct weft_atom 
     const struct weft_atom *list[WEFT_TORCH_READS];
     const struct weft_node *node = a->from;
     double value;
-    if (node && node->op == weft_op(WEFT_OP_attention))
-        return a->kind == WEFT_ATOM_softmax ? "probs" : is_after_softmax(a, node) ? "out" : "scores";
+    if (node && node->op == weft_op(WEFT_OP_attention) && attention_hint(a))
+        return attention_hint(a);
     for (size_t i = 0; node && i < sizeof op_names / sizeof *op_names; i++)
         if (node->op == weft_op(op_names[i].op))
             return op_names[i].name;

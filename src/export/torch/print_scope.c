@@ -39,12 +39,15 @@ void weft_torch_begin(struct weft_torch_printer *p, int scope)
     for (int i = 0; i < p->form->count; i++) {
         p->of[i].py.text = NULL;
         p->of[i].named = false;
+        p->of[i].reader = NULL;
         p->of[i].left = 0;
     }
     for (int i = 0; i < p->form->count; i++)
         if (p->of[i].needed && p->of[i].home == scope && !weft_torch_is_source(p->form->list[i]))
-            for (int n = weft_torch_reads(p, p->form->list[i], list); n-- > 0;)
+            for (int n = weft_torch_reads(p, p->form->list[i], list); n-- > 0;) {
                 weft_torch_count(p, list[n], 1);
+                p->of[list[n]->id].reader = p->form->list[i];
+            }
 }
 
 /* ---- names */
@@ -83,6 +86,9 @@ const char *weft_torch_name(struct weft_torch_printer *p, const struct weft_atom
 }
 
 /* ---- lines */
+
+/* Maximum lengths of text that becomes a part of a longer expression: in general, and if a change of shape follows. */
+enum { INNER = 60, CHAIN = 84 };
 
 /* Returns the longest input whose text is part of the expression of `a`, NULL if there is none. */
 static const struct weft_atom *longest(struct weft_torch_printer *p, const struct weft_atom *a)
@@ -141,7 +147,8 @@ void weft_torch_line(struct weft_torch_printer *p, const struct weft_atom *a)
         assign(p, input, p->of[input->id].py);
         py = weft_torch_expression(p, a);
     }
-    bool is_inline = v->left == 1 && !v->crosses && strlen(py.text) <= 60;
+    bool in_chain = v->reader && v->reader->kind >= WEFT_ATOM_reshape && v->reader->kind <= WEFT_ATOM_expand;
+    bool is_inline = v->left == 1 && !v->crosses && strlen(py.text) <= (in_chain ? CHAIN : INNER);
     if (is_inline)
         v->py = py;
     else
