@@ -53,7 +53,7 @@ static const char *attention(struct weft_torch_printer *p, const struct weft_tor
     for (int i = 0; i < 4 && in[i]; i++)
         x = weft_torch_print(p, "%s%s%s", x, i ? ", " : "", weft_torch_text(p, in[i], WEFT_BINDS_COMPARISON));
     if (s->dropout > 0)
-        more = weft_torch_print(p, ", dropout_p=%s if self.training else 0.0", weft_torch_real(p, s->dropout));
+        more = weft_torch_print(p, ", dropout_p=%s * self.training", weft_torch_real(p, s->dropout));
     if (!s->plain)
         return weft_torch_print(p, "attend(%s%s)", x, more);
     if (s->scale != 1 / sqrt((double)weft_last_of(s->q)))
