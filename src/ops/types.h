@@ -56,6 +56,10 @@ struct weft_attention {
     int layer, site;
 };
 
+/* Returns whether a node is attention whose scores are a dot product and a bias by key: no bias by distance, no
+ * reciprocal term. */
+bool weft_attention_is_plain(const struct weft_node *node);
+
 /* The positions that a row gathers from: those of the k largest routes, those of all routes of at least rms_factor
  * times the routes' root mean square, or all positions. */
 enum weft_route_mode { WEFT_ROUTE_TOPK, WEFT_ROUTE_RMS, WEFT_ROUTE_NONE };

@@ -9,8 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { POS_BIAS = 5, Q_STORE = 9 }; /* inputs of attention */
-
 static bool is_read(const struct weft_graph *g, const struct weft_value *v)
 {
     struct weft_node *const *nodes;
@@ -25,7 +23,7 @@ static bool is_read(const struct weft_graph *g, const struct weft_value *v)
 static bool is_result(const struct weft_torch_printer *p, const struct weft_atom *a)
 {
     const struct weft_node *node = a->from;
-    if (!node || node->op != weft_op(WEFT_OP_attention) || node->in[POS_BIAS] || node->in[Q_STORE])
+    if (!node || !weft_attention_is_plain(node))
         return false;
     const struct weft_atom *out = weft_torch_of(p, node->out[0]);
     bool merged = out->kind == WEFT_ATOM_reshape && out->in[0]->kind == WEFT_ATOM_permute;

@@ -235,3 +235,8 @@ struct weft_value *weft_attention(struct weft_graph *g, const struct weft_attent
     set_logit_inputs(a, in);
     return weft_emit(g, WEFT_SELF(attention), &attr, INPUTS, in);
 }
+
+bool weft_attention_is_plain(const struct weft_node *node)
+{
+    return node->op == WEFT_SELF(attention) && !node->in[POS_BIAS] && !node->in[Q_STORE];
+}
