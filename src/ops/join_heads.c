@@ -161,7 +161,7 @@ static const struct weft_case cases[] = {
     {"odd", {7, 3, 3, 5, 3, 3}, {0}},
     {"lanes", {5, 4, 4, 32, 4, 16}, {0}},
     {"square", {5, 4, 4, 4, 4, 4}, {0}},
-    {"square groups", {5, 4, 2, 2, 2, 5}, {0}},
+    {"square groups", {5, 4, 2, 2, 2, 2}, {0}},
     {"shared b", {9, 3, 3, 17, 1, 8}, {0}},
     {"shared a", {9, 5, 1, 33, 5, 1}, {0}},
     {"shared both", {6, 4, 1, 16, 1, 31}, {0}},
