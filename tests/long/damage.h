@@ -39,7 +39,7 @@ struct damage {
     int a, b; /* the input, or two axes; of KIND the kind; of FIRST the distance */
     int c;    /* of TURN: the second axis */
 };
-enum { MOST_DAMAGES = 32 };
+enum { MOST_DAMAGES = 64 };
 struct damages {
     struct damage list[MOST_DAMAGES];
     int count;
@@ -64,13 +64,17 @@ static inline bool same_type(const struct weft_type *a, const struct weft_type *
     return same;
 }
 
-/* Finds the last pair of axes of the same size, which is not 1. */
+/* Finds the next pair i < j of axes of the same size, which is not 1. Begin with 0 and 0. */
 static inline bool find_equal_axes(const struct weft_type *t, int *i, int *j)
 {
-    for (*j = t->ndim - 1; *j > 0; --*j)
-        for (*i = *j - 1; *i >= 0; --*i)
-            if (same_extent(t->dim[*i], t->dim[*j]) && t->dim[*i].times > 1)
-                return true;
+    while (*j < t->ndim) {
+        if (++*i >= *j) {
+            *i = 0;
+            ++*j;
+        }
+        if (*j > *i && *j < t->ndim && same_extent(t->dim[*i], t->dim[*j]) && t->dim[*i].times > 1)
+            return true;
+    }
     return false;
 }
 
@@ -98,7 +102,7 @@ static inline bool is_index(const struct weft_atom *a, int input)
 static inline void list_input(struct damages *d, const struct weft_node *node, const struct weft_atom *a, int input)
 {
     const struct weft_atom *x = a->in[input];
-    int i, j;
+    int i = 0, j = 0;
     if ((a->kind == WEFT_ATOM_store && input == 0) || x->kind == WEFT_ATOM_number)
         return;
     if (is_index(a, input)) {
@@ -113,15 +117,15 @@ static inline void list_input(struct damages *d, const struct weft_node *node, c
         list_one(d, (struct damage){MORE, x->kind == WEFT_ATOM_distance ? MASK : INDEX, input});
     }
     bool others = a->kind == WEFT_ATOM_reshape && x->from != node; /* the op declares a different shape for it */
-    if (!others && find_equal_axes(&x->type, &i, &j))
+    while (!others && find_equal_axes(&x->type, &i, &j))
         list_one(d, (struct damage){TURN, AXIS, input, i, j});
 }
 
 static inline void list_shape(struct damages *d, const struct weft_atom *a)
 {
     const struct weft_type *t = &a->type;
-    int i, j;
-    if (a->kind == WEFT_ATOM_permute && find_equal_axes(t, &i, &j))
+    int i = 0, j = 0;
+    while (a->kind == WEFT_ATOM_permute && find_equal_axes(t, &i, &j))
         list_one(d, (struct damage){PERMUTE, AXIS, i, j});
     for (i = 0; a->kind == WEFT_ATOM_softmax && i < t->ndim; i++)
         if (i != a->axis && t->dim[i].size == WEFT_FIXED)
