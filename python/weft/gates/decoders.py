@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class NotOffered(Exception):
-    """A model or its cache does not offer an operation; the message says which and why."""
+    """A model or its cache does not offer an operation; the message names it and the reason."""
 
 
 class ModelError(Exception):
@@ -43,7 +43,7 @@ def logits_of(output: Any) -> Tensor:
 
 
 class Cached:
-    """A way to decode. What a subclass does not define is not offered."""
+    """A way to decode. Methods that a subclass does not define are not offered."""
 
     name = "cache"
     optional = False  # whether faults are warnings, and only steps are tried
