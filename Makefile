@@ -141,7 +141,7 @@ $(if $(LEVELS),$(LEVEL_SRC:src/%.c=$(OUT)/obj/%.o)): EXTRA := -O2
 
 # What it takes in as bytes the compiler does not tell of.
 $(OUT)/obj/report/page/assets.o: $(wildcard src/report/page/*.html src/report/page/*.css src/report/page/*.js third_party/uPlot/*)
-$(OUT)/obj/export/hf/hf_code.o $(OUT)/obj/export/parity.o: $(wildcard src/export/*.py src/export/*/*.py)
+$(OUT)/obj/export/hf/hf_own.o $(OUT)/obj/export/torch/print.o $(OUT)/obj/export/parity.o: $(wildcard src/export/*.py src/export/*/*.py)
 
 # An op's file does not depend on all of ops.def, but on ops.rows, whose date changes only if a row changes or goes: a new
 # op compiles no other one again.

@@ -27,7 +27,7 @@ declare -A floor=(
 declare -A step=(
     [cmd/kit]=1
     [check/op]=1 [check/probe]=1 [check/mutants]=1 [check/own]=2 [check/trainer]=2 [check/gates]=2 [check/samples]=3
-    [export/hf]=1 [export/gguf]=2 [export/onnx]=2 [export/torch]=2
+    [export/torch]=1 [export/hf]=2 [export/gguf]=3 [export/onnx]=3
     [report/read]=1 [report/draw]=2 [report/judge]=2 [report/page]=3
     [text/tokenizer]=1 [text/tokens]=2
     [train/prune]=1 [train/ranks]=1 [train/record]=2 [train/score]=3

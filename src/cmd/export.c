@@ -6,10 +6,8 @@
 #include "cmd/cmd.h"
 #include "export/gguf/gguf.h"
 #include "export/hf/hf.h"
-#include "export/hf/own_parts.h"
 #include "export/onnx/onnx.h"
 #include "export/parity.h"
-#include "export/torch/torch.h"
 #include "train/record/record.h"
 
 #include <stdio.h>
@@ -78,7 +76,7 @@ static enum weft_status write_torch(const struct args *a, const struct weft_nn *
                                     const char **architecture)
 {
     *architecture = "PyTorch";
-    TRY(weft_torch_export(model, a->out));
+    TRY(weft_hf_export_module(model, a->out));
     TRY(weft_hf_tokenizer(t, model->spec->context, a->out));
     return WEFT_OK;
 }
@@ -116,8 +114,6 @@ static enum weft_status check_args(const void *args)
     const struct args *a = args;
     if (a->check && a->unchecked)
         return FAIL(WEFT_INVALID, "--check and --no-check are mutually exclusive");
-    if (a->check && a->format == TORCH)
-        return FAIL(WEFT_INVALID, "--check does not work with --format torch");
     if (a->check && a->type > WEFT_GGUF_WEIGHT_F32)
         return FAIL(WEFT_INVALID,
                     "--check works only with --type f32, because it compares with the model's own weights");
@@ -228,7 +224,7 @@ static bool is_checked(const struct args *a)
 {
     if (a->type > WEFT_GGUF_WEIGHT_F32)
         weft_note_once("parity", "nothing was checked: only f32 weights can be compared");
-    return !a->unchecked && a->type <= WEFT_GGUF_WEIGHT_F32 && a->format != TORCH;
+    return !a->unchecked && a->type <= WEFT_GGUF_WEIGHT_F32;
 }
 
 static enum weft_status run(void *args)
@@ -240,8 +236,6 @@ static enum weft_status run(void *args)
     TRY(weft_model_check_folder(a->common.model));
     TRY(check_out(a));
     TRY(weft_spec_init(&a->common.spec, a->common.model, &a->common.settings));
-    if (a->format != ONNX && a->format != TORCH) /* these print the graph, so that they need no code for a part */
-        TRY(weft_own_parts_check(&a->common.spec, formats[a->format].name));
     TRY(weft_nn_folder(a->common.model, folder, sizeof folder));
     enum weft_status status = weft_nn_create(&model, &a->common.spec);
     if (status == WEFT_OK)
@@ -258,12 +252,12 @@ const struct weft_cmd weft_cmd_export = {
     .summary = "write a model in the format of a different program",
     .doc = "Writes a trained model in the format of a different program. hf: a folder for transformers and programs "
            "that read the same files: config.json, model.safetensors in f32, and tokenizer.json. GPT-2, Llama, Qwen2 "
-           "and Qwen3 are exported under these names and need no Weft code. Any other model comes with code for "
-           "exactly this model, in plain PyTorch (modeling_weft.py), which transformers loads with "
-           "trust_remote_code=True. onnx: any model as a graph of standard operators with a cache, for ONNX Runtime "
+           "and Qwen3 are exported under these names and need no Weft code. Any other model comes with code that is "
+           "printed from its graph (modeling_weft.py), which transformers loads with trust_remote_code=True. onnx: any "
+           "model as a graph of standard operators with a cache, for ONNX Runtime "
            "and others. gguf: a file for llama.cpp, with matrices in the type set by --type; only these four families. "
-           "torch: any "
-           "model as plain PyTorch, model.py with the logits and the loss of training, and model.safetensors.",
+           "torch: any model as plain PyTorch, model.py with the logits and the loss of training, and "
+           "model.safetensors; weft import reads the folder again.",
     .args = table,
     .takes = WEFT_TAKES_WEIGHTS | WEFT_TAKES_JSON,
     .check = check_args,

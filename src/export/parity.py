@@ -31,6 +31,18 @@ def hf(path, tokens):
     return "transformers " + transformers.__version__, torch.cat(logits, 1)[0].numpy()
 
 
+def module(path, tokens):
+    import importlib.util
+
+    import torch
+
+    spec = importlib.util.spec_from_file_location("exported", path + "/model.py")
+    exported = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(exported)
+    with torch.no_grad():  # it has no cache
+        return "torch " + torch.__version__, exported.load(path + "/model.safetensors")(torch.tensor([tokens]))[0].numpy()
+
+
 def onnx(path, tokens):
     import numpy as np
     import onnxruntime
@@ -64,7 +76,7 @@ def gguf(path, tokens):
 
 
 # with the limit of a logit's difference, relative to the largest logit if that is above 1
-PROGRAMS = {"hf": (hf, 1e-4), "onnx": (onnx, 1e-4), "gguf": (gguf, 1e-3)}
+PROGRAMS = {"hf": (hf, 1e-4), "onnx": (onnx, 1e-4), "gguf": (gguf, 1e-3), "torch": (module, 1e-4)}
 
 
 def compare(program, theirs, ours, change, limit):

@@ -126,3 +126,30 @@ void weft_form_release(struct weft_form *f)
     weft_arena_release(&f->arena);
     *f = (struct weft_form){0};
 }
+
+/* ---- causality */
+
+/* Returns whether an atom depends on rows that follow in the same call. */
+static bool reads_later(const struct weft_atom *a)
+{
+    if (a->kind == WEFT_ATOM_pool)
+        return true;
+    for (int i = 0; i < 3; i++)
+        if (a->in[i] && reads_later(a->in[i]))
+            return true;
+    return false;
+}
+
+/* A value per sequence that is spread over its rows must be from before the call. */
+enum weft_status weft_form_check_causal(const struct weft_form *f, const char *format)
+{
+    for (int i = 0; i < f->count; i++) {
+        const struct weft_atom *a = f->list[i];
+        if (a->kind == WEFT_ATOM_spread && reads_later(a->in[0]))
+            return FAIL(WEFT_INVALID,
+                        "%s in layer %d reads later tokens, so the model cannot be decoded token by token or exported "
+                        "to %s",
+                        a->from->op->name, a->from->label, format);
+    }
+    return WEFT_OK;
+}

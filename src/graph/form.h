@@ -144,6 +144,9 @@ struct weft_form {
  * graph. */
 enum weft_status weft_form_init(struct weft_form *f, const struct weft_graph *g, bool training, int64_t positions);
 void weft_form_release(struct weft_form *f);
+/* Fails if a value depends on later tokens of its sequence, so that the model cannot be decoded token by token; the
+ * message names the op, its layer and the format that the form was to be exported to. */
+enum weft_status weft_form_check_causal(const struct weft_form *f, const char *format);
 const char *weft_atom_name(enum weft_atom_kind kind);
 /* For tests that break forms on purpose: `fn` may change each atom that is about to be added, except its type, and call
  * builders. NULL: nothing is changed. */

@@ -2,12 +2,13 @@
  *
  * gradients.c MODEL SEQUENCES LENGTH OUT - writes what Weft's f64 reference computes in a training step of a model
  * without dropout: tokens, targets, loss, loss terms and the gradients of all weights, one f64 after the other. Prints
- * the names of the terms and weights, with the number of their values. Used by torch_parity.py; without arguments, it
- * does nothing.
+ * the names of the terms and of the weights in PyTorch, with the number of their values. Used by torch_parity.py;
+ * without arguments, it does nothing.
  *
  * run-tests: 1 s
  */
 #include "check/probe/gate.h"
+#include "export/torch/torch.h"
 #include "train/record/record.h"
 
 #include <stdlib.h>
@@ -45,7 +46,9 @@ static void write_all(struct weft_probe *p, int64_t rows, FILE *to)
         write_values(to, weft_exec_tensor(p->exec, p->net.terms[i].value), 1);
     }
     for (int i = 0; i < params->count; i++) {
-        printf("weight %s %lld\n", params->list[i].name, (long long)params->list[i].count);
+        char name[128];
+        weft_torch_weight_name(&params->list[i], name);
+        printf("weight %s %lld\n", name, (long long)params->list[i].count);
         write_values(to, weft_probe_grad(p, i), params->list[i].count);
     }
 }

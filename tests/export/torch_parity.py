@@ -59,7 +59,7 @@ def distance(wanted, got, least=0.0):
 
 def compare(name, folder):
     out = folder + "-torch"
-    answer = weft("export", folder, "--format", "torch", "--out", out, "--json")
+    answer = weft("export", folder, "--format", "torch", "--no-check", "--out", out, "--json")
     if not isinstance(answer, dict):
         return result(False, "%s: %s" % (name, answer))
     tokens, targets, loss, terms, gradients = reference(folder)
@@ -95,7 +95,7 @@ def fused():
         name = " ".join((preset + " " + settings).split())
         folder = "%s/fused-%d" % (FOLDER, count["tests"])
         make(preset, small(preset, settings), folder, 3)
-        weft("export", folder, "--format", "torch", "--out", folder + "-torch", "--json")
+        weft("export", folder, "--format", "torch", "--no-check", "--out", folder + "-torch", "--json")
         model, tokens = load(folder + "-torch"), torch.arange(60).reshape(2, 30)
         logits = []
         try:
@@ -114,7 +114,7 @@ def formatted():
     ruff = os.path.dirname(sys.executable) + "/ruff"
     for words in (("format", "--check"), ("check",)):
         done = subprocess.run([ruff, *words, "--isolated", "--line-length", "120", FOLDER + "/models"], capture_output=True, text=True)
-        result(done.returncode == 0, "ruff %s: %s" % (" ".join(words), done.stdout.strip().split("\n")[-1]))
+        result(done.returncode == 0, "ruff %s: %s" % (" ".join(words), done.stdout.strip()[:400]))
 
 
 def main():

@@ -9,6 +9,7 @@ count up to the first choice of tokens that was not clear and went otherwise. Th
 beams, and the import of what was exported.
 Prints TAP.
 """
+import importlib.util
 import math
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ import torch
 import transformers
 from common import FOLDER, WEFT, finish, result, sample, sets, weft, weft_logits, weft_model
 from safetensors.torch import load_file, save_file
+from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForCausalLM
 
 LIMIT, CLEAR = 1e-4, 1e-4
@@ -44,28 +46,24 @@ def enlarge(folder, seed):
     save_file(weights, path)
 
 
-def watch_choices(model):
-    """A list that gets, for each call of m2, how clear the choice was of every new token [B, T]."""
-    seen = []
-    config = model.config
-    select = getattr(config, "weft", {}).get("m2_select")
+class Choices(TorchFunctionMode):
+    """Records how clear every choice of m2 is for each token [B, T], from the operations that choose."""
 
-    def watched(plain):
-        def chosen(r, view):
-            if select == "rms":
-                limit = config.m2_rms * (r.square().sum(-1, keepdim=True) / view.visible.sum(-1, keepdim=True)).sqrt()
-                seen.append(torch.where(view.visible, (r / limit - 1).abs(), math.inf).amin(-1))
-            elif select == "topk" and config.m2_topk < r.shape[-1]:
-                order = r.masked_fill(~view.visible, 0).sort(-1, descending=True).values
-                last, next = order[..., config.m2_topk - 1], order[..., config.m2_topk]
-                seen.append(torch.where(next > 0, 1 - next / last, math.inf))
-            return plain(r, view)
-        return chosen
+    def __init__(self, config):
+        super().__init__()
+        options = getattr(config, "weft", {})
+        self.select = options.get("m2_select") if options.get("m2") == "yes" else None
+        self.topk, self.seen = int(options.get("m2_topk", 0)), []
 
-    for block in getattr(model, "blocks", []):
-        if hasattr(block, "m2"):
-            block.m2.chosen = watched(block.m2.chosen)
-    return seen
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        if self.select == "rms" and name in ("lt", "__lt__") and torch.is_tensor(args[1]) and args[0].is_floating_point():
+            self.seen.append((args[0] / args[1] - 1).abs().amin(-1))
+        elif self.select == "topk" and name == "argsort" and self.topk < args[0].shape[-1]:
+            order = args[0].sort(-1, descending=True).values
+            last, next = order[..., self.topk - 1], order[..., self.topk]
+            self.seen.append(torch.where(next > 0, 1 - next / last, math.inf))
+        return function(*args, **(kwargs or {}))
 
 
 def cached(model, tokens):
@@ -98,9 +96,10 @@ def compare(name, folder, out):
     vocab, length = model.config.vocab_size, min(LENGTH, model.config.max_position_embeddings)
     tokens = torch.randint(0, vocab, (1, length), generator=torch.Generator().manual_seed(5))
     wanted = weft_logits(folder, tokens[0].tolist(), vocab)
-    seen = watch_choices(model)
-    whole = model(tokens, use_cache=False).logits[0]
-    unclear = [t for t in range(length) if min([s[0, t].item() for s in seen] or [1]) < CLEAR]
+    with Choices(model.config) as choices:
+        whole = model(tokens, use_cache=False).logits[0]
+    result(bool(choices.seen) == (choices.select in ("topk", "rms")), "%s: choices of m2 are watched" % name)
+    unclear = [t for t in range(length) if min([s[0, t].item() for s in choices.seen] or [1]) < CLEAR]
     first = unclear[0] if unclear else length
     steps = cached(model, tokens)[0]
     (a, n), (b, m) = difference("whole", whole, wanted, first), difference("cached", steps, wanted, first)
@@ -108,6 +107,8 @@ def compare(name, folder, out):
     compared[1] += min(n, m)
     result(a < LIMIT and b < LIMIT, "%s: logits of %d of %d tokens differ by at most %.1e, from the cache %.1e"
            % (name, min(n, m), length, a, b))
+    if model.config.model_type == "weft":
+        as_module(name, folder, out, model, tokens, min(n, m))
     padded(name, model, tokens, min(n, m))
     generated(name, model, folder, tokens)
     back = weft("import", out, "--set", "dtype=f32", "--out", out + "-back", "--json")  # a standard config.json does not record it
@@ -116,6 +117,21 @@ def compare(name, folder, out):
     if isinstance(back, dict):
         again = weft_logits(out + "-back", tokens[0].tolist(), vocab)
         result(torch.equal(again, wanted), "%s: and it gives the same logits, bit for bit" % name)
+
+
+def as_module(name, folder, out, model, tokens, until):
+    """The plain PyTorch module has the same state_dict as the class for transformers, and gives the same logits."""
+    answer = weft("export", folder, "--format", "torch", "--out", out + "-torch", "--no-check", "--json")
+    spec = importlib.util.spec_from_file_location("exported", out + "-torch/model.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    plain = module.load(out + "-torch/model.safetensors")
+    state, theirs = plain.state_dict(), model.state_dict()
+    same = state.keys() == theirs.keys() and all(torch.equal(state[k], theirs[k]) for k in state)
+    off = difference("module", plain(tokens)[0], model(tokens, use_cache=False).logits[0], until)[0]
+    back = weft("import", out + "-torch", "--set", "dtype=f32", "--out", out + "-torch-back", "--json")
+    result(same and off < LIMIT and back["weights_sha256"] == answer["weights_sha256"],
+           "%s: the same state_dict and logits as a PyTorch module (%.1e), which can be imported" % (name, off))
 
 
 def padded(name, model, tokens, until):

@@ -5,7 +5,6 @@
  * Values are converted while they are written, so exporting needs no more memory than the model.
  */
 #include "export/gguf/gguf.h"
-#include "export/hf/own_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -309,7 +308,6 @@ enum weft_status weft_gguf_export(const struct weft_nn *model, const struct weft
                                   enum weft_gguf_weight weight, const char *path)
 {
     const struct weft_hf_family *hf;
-    TRY(weft_own_parts_check(model->spec, "GGUF"));
     TRY(weft_hf_family_of(model->spec, &hf));
     struct exporting x = {
         .model = model, .family = weft_gguf_family_of(model->spec, hf), .weight = weight, .room = 1 << 20};

@@ -66,8 +66,8 @@ extern const struct weft_hf_family weft_hf_own;
 const struct weft_hf_name *weft_hf_own_name(const struct weft_param *w, char theirs[128]);
 enum weft_status weft_hf_own_config(const struct weft_nn *model, json_t **config);
 enum weft_status weft_hf_own_read(const json_t *config, const char *where, struct weft_settings *settings);
-/* Writes the code of a model with these options, an object of strings, into a folder (hf_code.c). */
-enum weft_status weft_hf_code(const json_t *options, const char *folder);
+/* Writes the model's code into a folder. */
+enum weft_status weft_hf_own_code(const struct weft_nn *model, const char *folder);
 
 /* ---- config.json (hf_config.c) */
 
@@ -90,6 +90,9 @@ enum weft_status weft_hf_rope_read(const json_t *config, const char *where, stru
 
 /* Writes config.json, model.safetensors in f32 and, for weft_hf_own, the code into a folder (hf_export.c). */
 enum weft_status weft_hf_export(const struct weft_nn *model, const struct weft_hf_family *family, const char *folder);
+/* Writes a folder with plain PyTorch, model.py, the weights that it loads, and a config.json with which the folder can
+ * be imported again. */
+enum weft_status weft_hf_export_module(const struct weft_nn *model, const char *folder);
 /* Writes a tokenizer into a folder: tokenizer.json and the files that transformers needs with it (hf_tokenizer.c). Does
  * nothing if the tokenizer is NULL. */
 struct weft_tokenizer;

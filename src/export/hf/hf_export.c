@@ -4,7 +4,7 @@
  */
 #include "ckpt/ckpt.h"
 #include "export/hf/hf.h"
-#include "export/hf/own_parts.h"
+#include "export/torch/torch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,15 +78,13 @@ enum weft_status weft_hf_json_write(const json_t *object, const char *path)
     return status;
 }
 
-static enum weft_status write_folder(const struct weft_nn *model, const struct weft_hf_family *family,
-                                     const json_t *config, const char *folder)
+/* Writes weights and config; the model's code is written before them, because it may be rejected. */
+static enum weft_status write_files(const struct weft_nn *model, const struct weft_hf_family *family,
+                                    const json_t *config, const char *folder)
 {
     char path[4200];
-    TRY(weft_folder_make(folder));
     snprintf(path, sizeof path, "%.4095s/model.safetensors", folder);
     TRY(write_weights(model, family, path));
-    if (family == &weft_hf_own)
-        TRY(weft_hf_code(json_object_get(config, "weft"), folder));
     snprintf(path, sizeof path, "%.4095s/config.json", folder);
     TRY(weft_hf_json_write(config, path));
     return WEFT_OK;
@@ -95,11 +93,30 @@ static enum weft_status write_folder(const struct weft_nn *model, const struct w
 enum weft_status weft_hf_export(const struct weft_nn *model, const struct weft_hf_family *family, const char *folder)
 {
     json_t *config = NULL;
-    TRY(weft_own_parts_check(model->spec, "Hugging Face"));
+    TRY(weft_folder_make(folder));
+    if (family == &weft_hf_own)
+        TRY(weft_hf_own_code(model, folder));
     enum weft_status status =
         family == &weft_hf_own ? weft_hf_own_config(model, &config) : weft_hf_config_make(family, model->spec, &config);
     if (status == WEFT_OK)
-        status = write_folder(model, family, config, folder);
+        status = write_files(model, family, config, folder);
+    json_decref(config);
+    return status;
+}
+
+enum weft_status weft_hf_export_module(const struct weft_nn *model, const char *folder)
+{
+    char path[4200];
+    json_t *config = NULL;
+    TRY(weft_folder_make(folder));
+    snprintf(path, sizeof path, "%.4095s/model.py", folder);
+    TRY(weft_torch_print(model, WEFT_TORCH_MODULE, path));
+    enum weft_status status = weft_hf_own_config(model, &config);
+    if (status == WEFT_OK) {
+        json_object_del(config, "architectures");
+        json_object_del(config, "auto_map");
+        status = write_files(model, &weft_hf_own, config, folder);
+    }
     json_decref(config);
     return status;
 }

@@ -87,31 +87,6 @@ static enum weft_status write_genai(const struct weft_printer *p, const struct w
 
 /* ---- the folder */
 
-/* Returns whether an atom depends on rows that follow in the same call. */
-static bool reads_later(const struct weft_atom *a)
-{
-    if (a->kind == WEFT_ATOM_pool)
-        return true;
-    for (int i = 0; i < 3; i++)
-        if (a->in[i] && reads_later(a->in[i]))
-            return true;
-    return false;
-}
-
-/* A value per sequence that is spread over its rows must be from before the call. */
-static enum weft_status check_causal(const struct weft_form *f)
-{
-    for (int i = 0; i < f->count; i++) {
-        const struct weft_atom *a = f->list[i];
-        if (a->kind == WEFT_ATOM_spread && reads_later(a->in[0]))
-            return FAIL(WEFT_INVALID,
-                        "%s in layer %d reads later tokens, so the model cannot be decoded token by token or exported "
-                        "to ONNX",
-                        a->from->op->name, a->from->label);
-    }
-    return WEFT_OK;
-}
-
 static void print(struct weft_printer *p)
 {
     struct weft_onnx_shape tokens = {2, {{"batch", 0}, {"length", 0}}}, logits = tokens, all = tokens;
@@ -131,7 +106,7 @@ static enum weft_status lower(struct weft_net *net, struct weft_form *form, cons
     size.store_rows = size.ring_rows = size.length;
     TRY(weft_net_draw(net, model, WEFT_DECODE, size));
     TRY(weft_form_init(form, net->g, false, model->spec->context));
-    return check_causal(form);
+    return weft_form_check_causal(form, "ONNX");
 }
 
 static enum weft_status write_model(struct weft_printer *p, const struct weft_nn *model, const char *folder)

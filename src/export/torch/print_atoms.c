@@ -12,7 +12,7 @@ static struct weft_py call(const char *text) { return (struct weft_py){text, WEF
 
 static const char *in(struct weft_torch_printer *p, const struct weft_atom *a, int i, enum weft_binding binding)
 {
-    return weft_torch_text(p, a->in[i], binding);
+    return weft_torch_operand(p, a->in[i], binding);
 }
 
 /* ---- numbers */
@@ -20,14 +20,16 @@ static const char *in(struct weft_torch_printer *p, const struct weft_atom *a, i
 /* Returns a number n with 1 / n = value that is shorter to write than the value; 0 if there is none. */
 static double inverse(struct weft_torch_printer *p, double value)
 {
-    double n = strtod(weft_torch_print(p, "%.6g", 1 / value), NULL);
+    double n = strtod(weft_torch_text(p, "%.6g", 1 / value), NULL);
     bool shorter = strlen(weft_torch_real(p, n)) < strlen(weft_torch_real(p, value));
     return isfinite(n) && 1 / n == value && shorter ? n : 0;
 }
 
-/* Returns n if value is 1 / sqrt(n); else 0. */
-static double inverse_root(double value)
+/* Returns n if value is 1 / sqrt(n), and not a short number; else 0. */
+static double inverse_root(struct weft_torch_printer *p, double value)
 {
+    if (strlen(weft_torch_real(p, value)) <= 8)
+        return 0;
     double n = round(1 / (value * value));
     return value > 0 && n >= 2 && n < 1e9 && 1 / sqrt(n) == value ? n : 0;
 }
@@ -51,13 +53,23 @@ static struct weft_py infix(struct weft_torch_printer *p, const struct weft_atom
     const char *left = in(p, a, 0, binding), *right = in(p, a, 1, (enum weft_binding)(binding - 1));
     if (binding == WEFT_BINDS_COMPARISON)
         left = in(p, a, 0, WEFT_BINDS_AND);
-    return (struct weft_py){weft_torch_print(p, "%s %s %s", left, sign, right), binding};
+    return (struct weft_py){weft_torch_text(p, "%s %s %s", left, sign, right), binding};
+}
+
+/* A variable is written before what is added to it, the older of two variables first. */
+static struct weft_py sum(struct weft_torch_printer *p, const struct weft_atom *a)
+{
+    bool named = p->of[a->in[0]->id].named;
+    if (!p->of[a->in[1]->id].named || (named && a->in[0]->id < a->in[1]->id))
+        return infix(p, a, "+", WEFT_BINDS_SUM);
+    const char *left = in(p, a, 1, WEFT_BINDS_SUM), *right = in(p, a, 0, WEFT_BINDS_PRODUCT);
+    return (struct weft_py){weft_torch_text(p, "%s + %s", left, right), WEFT_BINDS_SUM};
 }
 
 static struct weft_py difference(struct weft_torch_printer *p, const struct weft_atom *a)
 {
     if (a->in[0] == a->in[1])
-        return call(weft_torch_print(p, "torch.zeros_like(%s)", in(p, a, 0, WEFT_BINDS_COMPARISON)));
+        return call(weft_torch_text(p, "torch.zeros_like(%s)", in(p, a, 0, WEFT_BINDS_COMPARISON)));
     return infix(p, a, "-", WEFT_BINDS_SUM);
 }
 
@@ -67,7 +79,7 @@ static struct weft_py less(struct weft_torch_printer *p, const struct weft_atom 
     double value;
     if (!weft_torch_constant(a->in[0], &value))
         return infix(p, a, "<", WEFT_BINDS_COMPARISON);
-    return (struct weft_py){weft_torch_print(p, "%s > %s", in(p, a, 1, WEFT_BINDS_AND), in(p, a, 0, WEFT_BINDS_AND)),
+    return (struct weft_py){weft_torch_text(p, "%s > %s", in(p, a, 1, WEFT_BINDS_AND), in(p, a, 0, WEFT_BINDS_AND)),
                             WEFT_BINDS_COMPARISON};
 }
 
@@ -77,18 +89,18 @@ static struct weft_py product(struct weft_torch_printer *p, const struct weft_at
     bool scaled = weft_torch_constant(a->in[1], &n);
     const char *x = in(p, a, 0, WEFT_BINDS_PRODUCT);
     if (a->in[0] == a->in[1])
-        return call(weft_torch_print(p, "%s.square()", in(p, a, 0, WEFT_BINDS_CALL)));
+        return call(weft_torch_text(p, "%s.square()", in(p, a, 0, WEFT_BINDS_CALL)));
     if (scaled && n == -1)
-        return (struct weft_py){weft_torch_print(p, "-%s", in(p, a, 0, WEFT_BINDS_CALL)), WEFT_BINDS_SIGN};
+        return (struct weft_py){weft_torch_text(p, "-%s", in(p, a, 0, WEFT_BINDS_CALL)), WEFT_BINDS_SIGN};
     const struct weft_atom *sum = a->in[0];
     if (scaled && sum->kind == WEFT_ATOM_sum && !p->of[sum->id].named &&
         sum->in[0]->type.dim[axis_from_start(sum)].times == 1 / n)
-        return call(weft_torch_print(p, "%s.mean(%d, keepdim=True)", in(p, sum, 0, WEFT_BINDS_CALL),
-                                     axis_of(sum->in[0], sum->axis)));
+        return call(weft_torch_text(p, "%s.mean(%d, keepdim=True)", in(p, sum, 0, WEFT_BINDS_CALL),
+                                    axis_of(sum->in[0], sum->axis)));
     if (scaled && inverse(p, n) != 0)
-        return (struct weft_py){weft_torch_print(p, "%s / %.6g", x, inverse(p, n)), WEFT_BINDS_PRODUCT};
-    if (scaled && inverse_root(n) != 0)
-        return (struct weft_py){weft_torch_print(p, "%s / math.sqrt(%.0f)", x, inverse_root(n)), WEFT_BINDS_PRODUCT};
+        return (struct weft_py){weft_torch_text(p, "%s / %.6g", x, inverse(p, n)), WEFT_BINDS_PRODUCT};
+    if (scaled && inverse_root(p, n) != 0)
+        return (struct weft_py){weft_torch_text(p, "%s / math.sqrt(%.0f)", x, inverse_root(p, n)), WEFT_BINDS_PRODUCT};
     return infix(p, a, "*", WEFT_BINDS_PRODUCT);
 }
 
@@ -99,29 +111,29 @@ static struct weft_py extreme(struct weft_torch_printer *p, const struct weft_at
     double value;
     for (int i = 0; i < 2; i++)
         if (weft_torch_constant(a->in[i], &value))
-            return call(weft_torch_print(p, "%s.clamp(%s=%s)", in(p, a, !i, WEFT_BINDS_CALL), larger ? "min" : "max",
-                                         in(p, a, i, WEFT_BINDS_COMPARISON)));
-    return call(weft_torch_print(p, "torch.%simum(%s, %s)", larger ? "max" : "min", in(p, a, 0, WEFT_BINDS_COMPARISON),
-                                 in(p, a, 1, WEFT_BINDS_COMPARISON)));
+            return call(weft_torch_text(p, "%s.clamp(%s=%s)", in(p, a, !i, WEFT_BINDS_CALL), larger ? "min" : "max",
+                                        in(p, a, i, WEFT_BINDS_COMPARISON)));
+    return call(weft_torch_text(p, "torch.%simum(%s, %s)", larger ? "max" : "min", in(p, a, 0, WEFT_BINDS_COMPARISON),
+                                in(p, a, 1, WEFT_BINDS_COMPARISON)));
 }
 
 static struct weft_py choose(struct weft_torch_printer *p, const struct weft_atom *a)
 {
-    return call(weft_torch_print(p, "torch.where(%s, %s, %s)", in(p, a, 0, WEFT_BINDS_COMPARISON),
-                                 in(p, a, 1, WEFT_BINDS_COMPARISON), in(p, a, 2, WEFT_BINDS_COMPARISON)));
+    return call(weft_torch_text(p, "torch.where(%s, %s, %s)", in(p, a, 0, WEFT_BINDS_COMPARISON),
+                                in(p, a, 1, WEFT_BINDS_COMPARISON), in(p, a, 2, WEFT_BINDS_COMPARISON)));
 }
 
 static struct weft_py convert(struct weft_torch_printer *p, const struct weft_atom *a)
 {
     const char *x = in(p, a, 0, WEFT_BINDS_CALL);
     if (a->type.of == WEFT_REAL)
-        return call(weft_torch_print(p, "%s.to(%s.dtype)", x, p->scope == WEFT_TORCH_MODEL ? "self.wte" : "x"));
-    return call(weft_torch_print(p, "%s.%s()", x, a->type.of == WEFT_WHOLE ? "long" : "bool"));
+        return call(weft_torch_text(p, "%s.to(%s.dtype)", x, p->scope == WEFT_TORCH_MODEL ? "self.wte.weight" : "x"));
+    return call(weft_torch_text(p, "%s.%s()", x, a->type.of == WEFT_WHOLE ? "long" : "bool"));
 }
 
 static struct weft_py method(struct weft_torch_printer *p, const struct weft_atom *a, const char *name)
 {
-    return call(weft_torch_print(p, "%s.%s()", in(p, a, 0, WEFT_BINDS_CALL), name));
+    return call(weft_torch_text(p, "%s.%s()", in(p, a, 0, WEFT_BINDS_CALL), name));
 }
 
 /* ---- matrices and reductions */
@@ -129,10 +141,10 @@ static struct weft_py method(struct weft_torch_printer *p, const struct weft_ato
 static struct weft_py matmul(struct weft_torch_printer *p, const struct weft_atom *a)
 {
     if (a->transposed && a->in[1]->type.ndim == 2 && a->in[0]->type.ndim > 1)
-        return call(weft_torch_print(p, "F.linear(%s, %s)", in(p, a, 0, WEFT_BINDS_COMPARISON),
-                                     in(p, a, 1, WEFT_BINDS_COMPARISON)));
-    return (struct weft_py){weft_torch_print(p, "%s @ %s%s", in(p, a, 0, WEFT_BINDS_CALL), in(p, a, 1, WEFT_BINDS_CALL),
-                                             a->transposed ? ".mT" : ""),
+        return call(weft_torch_text(p, "F.linear(%s, %s)", in(p, a, 0, WEFT_BINDS_COMPARISON),
+                                    in(p, a, 1, WEFT_BINDS_COMPARISON)));
+    return (struct weft_py){weft_torch_text(p, "%s @ %s%s", in(p, a, 0, WEFT_BINDS_CALL), in(p, a, 1, WEFT_BINDS_CALL),
+                                            a->transposed ? ".mT" : ""),
                             WEFT_BINDS_PRODUCT};
 }
 
@@ -143,9 +155,9 @@ static struct weft_py along(struct weft_torch_printer *p, const struct weft_atom
                                                   [WEFT_ATOM_argmax] = "argmax",
                                                   [WEFT_ATOM_logsumexp] = "logsumexp",
                                                   [WEFT_ATOM_softmax] = "softmax"};
-    return call(weft_torch_print(p, "%s.%s(%d%s)%s", in(p, a, 0, WEFT_BINDS_CALL), names[a->kind],
-                                 axis_of(a->in[0], a->axis), a->kind == WEFT_ATOM_softmax ? "" : ", keepdim=True",
-                                 a->kind == WEFT_ATOM_largest ? ".values" : ""));
+    return call(weft_torch_text(p, "%s.%s(%d%s)%s", in(p, a, 0, WEFT_BINDS_CALL), names[a->kind],
+                                axis_of(a->in[0], a->axis), a->kind == WEFT_ATOM_softmax ? "" : ", keepdim=True",
+                                a->kind == WEFT_ATOM_largest ? ".values" : ""));
 }
 
 /* ---- indices */
@@ -156,87 +168,45 @@ static struct weft_py take(struct weft_torch_printer *p, const struct weft_atom 
     int axis = a->axis < 0 ? a->axis + table->type.ndim : a->axis;
     const char *x = in(p, a, 0, WEFT_BINDS_CALL), *index = in(p, a, 1, WEFT_BINDS_COMPARISON), *before = "";
     if (axis == 0 && table->type.ndim == 2 && table->kind == WEFT_ATOM_weight)
-        return call(weft_torch_print(p, "F.embedding(%s, %s)", index, x));
+        return call(weft_torch_text(p, "F.embedding(%s, %s)", index, x));
     if (axis == table->type.ndim - 1 && axis > 1)
-        return call(weft_torch_print(p, "%s[..., %s]", x, index));
+        return call(weft_torch_text(p, "%s[..., %s]", x, index));
     for (int i = 0; i < axis; i++)
-        before = weft_torch_print(p, "%s:, ", before);
-    return call(weft_torch_print(p, "%s[%s%s]", x, before, index));
+        before = weft_torch_text(p, "%s:, ", before);
+    return call(weft_torch_text(p, "%s[%s%s]", x, before, index));
 }
 
 static struct weft_py pick(struct weft_torch_printer *p, const struct weft_atom *a)
 {
-    return call(weft_torch_print(p, "%s.gather(%d, %s)", in(p, a, 0, WEFT_BINDS_CALL), axis_of(a->in[0], a->axis),
-                                 in(p, a, 1, WEFT_BINDS_COMPARISON)));
+    return call(weft_torch_text(p, "%s.gather(%d, %s)", in(p, a, 0, WEFT_BINDS_CALL), axis_of(a->in[0], a->axis),
+                                in(p, a, 1, WEFT_BINDS_COMPARISON)));
 }
 
 static struct weft_py put(struct weft_torch_printer *p, const struct weft_atom *a)
 {
-    return call(weft_torch_print(p, "%s.scatter(%d, %s, %s)", in(p, a, 0, WEFT_BINDS_CALL), axis_of(a->in[0], a->axis),
-                                 in(p, a, 1, WEFT_BINDS_COMPARISON), in(p, a, 2, WEFT_BINDS_COMPARISON)));
+    return call(weft_torch_text(p, "%s.scatter(%d, %s, %s)", in(p, a, 0, WEFT_BINDS_CALL), axis_of(a->in[0], a->axis),
+                                in(p, a, 1, WEFT_BINDS_COMPARISON), in(p, a, 2, WEFT_BINDS_COMPARISON)));
 }
 
 static struct weft_py top(struct weft_torch_printer *p, const struct weft_atom *a)
 {
     int axis = axis_of(a->in[0], a->axis);
     const char *all =
-        weft_torch_print(p, "%s.argsort(dim=%d, descending=True, stable=True)", in(p, a, 0, WEFT_BINDS_CALL), axis);
+        weft_torch_text(p, "%s.argsort(dim=%d, descending=True, stable=True)", in(p, a, 0, WEFT_BINDS_CALL), axis);
     if (axis == -1)
-        return call(weft_torch_print(p, "%s[..., :%lld]", all, (long long)a->count));
+        return call(weft_torch_text(p, "%s[..., :%lld]", all, (long long)a->count));
     const char *before = "";
     for (int i = 0; i < axis; i++)
-        before = weft_torch_print(p, "%s:, ", before);
-    return call(weft_torch_print(p, "%s[%s:%lld]", all, before, (long long)a->count));
+        before = weft_torch_text(p, "%s:, ", before);
+    return call(weft_torch_text(p, "%s[%s:%lld]", all, before, (long long)a->count));
 }
 
-/* ---- rows */
-
-static struct weft_py input(struct weft_torch_printer *p, const struct weft_atom *a)
-{
-    p->sizes = p->sizes || strcmp(a->name, "weight") != 0;
-    if (strcmp(a->name, "tokens") == 0 || strcmp(a->name, "targets") == 0)
-        return call(a->name);
-    if (strcmp(a->name, "pos") == 0 || strcmp(a->name, "position") == 0)
-        return call("torch.arange(length, device=tokens.device).expand(batch, length)");
-    if (strcmp(a->name, "seq") == 0)
-        return call("torch.arange(batch, device=tokens.device)[:, None].expand(batch, length)");
-    if (strcmp(a->name, "weight") == 0)
-        return (struct weft_py){"1 / (targets >= 0).sum().clamp(min=1)", WEFT_BINDS_PRODUCT};
-    if (strcmp(a->name, "share") == 0)
-        return call("1.0");
-    p->status = FAIL(WEFT_INVALID, "PyTorch export: an op reads the input %s, which has no meaning here", a->name);
-    return call("");
-}
-
-static struct weft_py rows(struct weft_torch_printer *p, const struct weft_atom *a)
-{
-    p->sizes = p->sizes || a->kind == WEFT_ATOM_spread;
-    switch (a->kind) {
-    case WEFT_ATOM_distance:
-        return call("distances(tokens)");
-    case WEFT_ATOM_visible:
-        return (struct weft_py){"distances(tokens) >= 0", WEFT_BINDS_COMPARISON};
-    case WEFT_ATOM_cumulate:
-        return call(weft_torch_print(p, "%s.cumsum(1)", in(p, a, 0, WEFT_BINDS_CALL)));
-    case WEFT_ATOM_pool:
-        return call(weft_torch_print(p, "%s.%s(1)", in(p, a, 0, WEFT_BINDS_CALL),
-                                     a->pooling == WEFT_POOL_SUM ? "sum" : "amax"));
-    case WEFT_ATOM_spread: {
-        const char *more = "";
-        for (int i = 2; i < a->type.ndim; i++)
-            more = weft_torch_print(p, "%s, -1", more);
-        return call(weft_torch_print(p, "%s[:, None].expand(-1, length%s)", in(p, a, 0, WEFT_BINDS_CALL), more));
-    }
-    default:
-        p->status = FAIL(WEFT_INVALID, "PyTorch export of %s: not supported", weft_atom_name(a->kind));
-        return call("");
-    }
-}
+/* ---- training */
 
 static struct weft_py drop(struct weft_torch_printer *p, const struct weft_atom *a)
 {
-    return call(weft_torch_print(p, "F.dropout(%s, %s, self.training)", in(p, a, 0, WEFT_BINDS_COMPARISON),
-                                 weft_torch_real(p, a->drop.p)));
+    return call(weft_torch_text(p, "F.dropout(%s, %s, self.training)", in(p, a, 0, WEFT_BINDS_COMPARISON),
+                                weft_torch_real(p, a->drop.p)));
 }
 
 /* ---- all atoms */
@@ -245,7 +215,7 @@ static struct weft_py arithmetic(struct weft_torch_printer *p, const struct weft
 {
     switch (a->kind) {
     case WEFT_ATOM_add:
-        return infix(p, a, "+", WEFT_BINDS_SUM);
+        return sum(p, a);
     case WEFT_ATOM_sub:
         return difference(p, a);
     case WEFT_ATOM_mul:
@@ -256,7 +226,7 @@ static struct weft_py arithmetic(struct weft_torch_printer *p, const struct weft
     case WEFT_ATOM_min:
         return extreme(p, a);
     case WEFT_ATOM_softplus:
-        return call(weft_torch_print(p, "F.softplus(%s)", in(p, a, 0, WEFT_BINDS_COMPARISON)));
+        return call(weft_torch_text(p, "F.softplus(%s)", in(p, a, 0, WEFT_BINDS_COMPARISON)));
     case WEFT_ATOM_less:
         return less(p, a);
     case WEFT_ATOM_equal:
@@ -274,13 +244,12 @@ static struct weft_py arithmetic(struct weft_torch_printer *p, const struct weft
 
 struct weft_py weft_torch_expression(struct weft_torch_printer *p, const struct weft_atom *a)
 {
-    const struct weft_node *node = weft_torch_idiom(p, a);
     p->reader = a;
-    if (node)
-        return weft_torch_node(p, a, node);
+    if (p->of[a->id].idiom.kind != WEFT_IDIOM_NONE)
+        return weft_torch_idiom(p, a);
     switch (a->kind) {
     case WEFT_ATOM_input:
-        return input(p, a);
+        return weft_torch_input(p, a);
     case WEFT_ATOM_matmul:
         return matmul(p, a);
     case WEFT_ATOM_sum:
@@ -304,6 +273,6 @@ struct weft_py weft_torch_expression(struct weft_torch_printer *p, const struct 
     default:
         if (a->kind >= WEFT_ATOM_reshape && a->kind <= WEFT_ATOM_pad)
             return weft_torch_shape(p, a);
-        return a->kind > WEFT_ATOM_drop ? rows(p, a) : arithmetic(p, a);
+        return a->kind > WEFT_ATOM_drop || a->kind == WEFT_ATOM_state ? weft_torch_rows(p, a) : arithmetic(p, a);
     }
 }

@@ -36,41 +36,49 @@ static const struct weft_atom *ungrouped(const struct weft_atom *a)
     return a->kind == WEFT_ATOM_reshape ? a->in[0] : a;
 }
 
-/* Finds the factors of the scores. */
-static bool find_scores(struct weft_torch_attention *s, const struct weft_atom *x)
+/* Finds the factors of the scores; s->in has the values already. */
+static bool find_scores(struct weft_idiom *s, const struct weft_atom *x)
 {
+    const struct weft_atom *v = s->in[2];
     if (x->kind == WEFT_ATOM_add) {
-        s->bias = x->in[1];
+        s->has_bias = true;
+        s->in[s->count++] = x->in[1];
         x = x->in[0];
     }
     x = ungrouped(x);
     if (x->kind != WEFT_ATOM_matmul || !x->transposed)
         return false;
-    s->q = ungrouped(x->in[0]);
-    s->k = x->in[1];
+    const struct weft_atom *q = ungrouped(x->in[0]), *k = x->in[1];
     s->scale = 1;
-    s->plain = !s->bias && weft_last_of(s->k) == weft_last_of(s->v);
-    if (s->plain && s->q->kind == WEFT_ATOM_mul && weft_torch_constant(s->q->in[1], &s->scale))
-        s->q = s->q->in[0];
-    return s->q->type.ndim == 4 && s->k->type.ndim == 4;
+    s->plain = !s->has_bias && weft_last_of(k) == weft_last_of(v);
+    if (s->plain && q->kind == WEFT_ATOM_mul && weft_torch_constant(q->in[1], &s->scale))
+        q = q->in[0];
+    s->in[0] = q;
+    s->in[1] = k;
+    return q->type.ndim == 4 && k->type.ndim == 4;
 }
 
-bool weft_torch_find_attention(const struct weft_torch_printer *p, const struct weft_atom *a,
-                               struct weft_torch_attention *s)
+bool weft_torch_find_attention(const struct weft_torch_printer *p, const struct weft_atom *a, struct weft_idiom *s)
 {
-    *s = (struct weft_torch_attention){0};
+    *s = (struct weft_idiom){.kind = WEFT_IDIOM_ATTENTION, .node = a->from, .count = 3};
     if (!is_result(p, a))
         return false;
     const struct weft_atom *product = ungrouped(a);
     if (product->kind != WEFT_ATOM_matmul)
         return false;
     const struct weft_atom *probs = ungrouped(product->in[0]);
-    s->v = product->in[1];
+    s->in[2] = product->in[1];
     if (probs->kind == WEFT_ATOM_drop) {
         s->dropout = probs->drop.p;
         probs = probs->in[0];
     }
     if (probs->kind != WEFT_ATOM_softmax || probs->in[0]->kind != WEFT_ATOM_choose)
         return false;
-    return find_scores(s, probs->in[0]->in[1]);
+    const struct weft_atom *choice = probs->in[0], *visible = ungrouped(choice->in[0]);
+    if (visible->kind != WEFT_ATOM_visible || !find_scores(s, choice->in[1]))
+        return false;
+    s->has_visible = p->code == WEFT_TORCH_DECODER;
+    if (s->has_visible)
+        s->in[s->count++] = visible;
+    return true;
 }

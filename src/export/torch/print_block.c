@@ -4,70 +4,9 @@
  */
 #include "export/torch/print.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const indent = "        ";
-
-/* ---- __init__: the weights of a scope */
-
-static const char *dims_of(struct weft_torch_printer *p, const struct weft_param *w)
-{
-    const char *text = "";
-    for (int i = 0; i < w->ndim; i++)
-        text = weft_torch_print(p, "%s%s%lld", text, i ? ", " : "", (long long)w->dim[i]);
-    return text;
-}
-
-/* Returns the name of a weight within the scope, such as "attn.wq"; NULL if it belongs to a different one. */
-static const char *name_in(int scope, const struct weft_param *w)
-{
-    int layer, length;
-    if (sscanf(w->name, "blocks.%d.%n", &layer, &length) != 1)
-        return scope == WEFT_TORCH_MODEL ? w->name : NULL;
-    return layer == scope ? w->name + length : NULL;
-}
-
-/* Returns the next weight of the scope that has the same holder as `name`, which ends at `dot`; -1: none. */
-static int next_of(const struct weft_params *list, int scope, int i, const char *name, const char *dot)
-{
-    for (; i < list->count; i++) {
-        const char *other = name_in(scope, &list->list[i]);
-        if (other && strncmp(other, name, (size_t)(dot - name) + 1) == 0)
-            return i;
-    }
-    return -1;
-}
-
-/* Prints a holder of several weights, unless an earlier weight has printed it. */
-static void print_holder(struct weft_torch_printer *p, int scope, int i, const char *name, const char *dot)
-{
-    const struct weft_params *list = &p->model->params;
-    const char **args = weft_arena_alloc(&p->arena, (size_t)list->count * sizeof *args);
-    int count = 0;
-    if (!args || next_of(list, scope, 0, name, dot) < i)
-        return;
-    for (int k = i; k >= 0; k = next_of(list, scope, k + 1, name, dot)) {
-        const struct weft_param *w = &list->list[k];
-        args[count++] = weft_torch_print(p, "%s=(%s%s)", name_in(scope, w) + (dot - name) + 1, dims_of(p, w),
-                                         w->ndim == 1 ? "," : "");
-    }
-    fputs(weft_torch_call(p, 8, weft_torch_print(p, "self.%.*s = Weights", (int)(dot - name), name), args, count, ""),
-          p->out);
-}
-
-void weft_torch_init(struct weft_torch_printer *p, int scope)
-{
-    const struct weft_params *list = &p->model->params;
-    for (int i = 0; i < list->count; i++) {
-        const char *name = name_in(scope, &list->list[i]), *dot = name ? strchr(name, '.') : NULL;
-        if (dot)
-            print_holder(p, scope, i, name, dot);
-        else if (name)
-            fprintf(p->out, "%sself.%s = nn.Parameter(torch.empty(%s))\n", indent, name, dims_of(p, &list->list[i]));
-    }
-    weft_torch_tables(p, scope);
-}
 
 /* ---- forward */
 
@@ -79,52 +18,64 @@ static void print_lines(struct weft_torch_printer *p, int layer)
             weft_torch_line(p, f->list[i]);
 }
 
+/* Returns the arguments of a block: self, what it reads, and the cache. */
+static const char **arguments(struct weft_torch_printer *p, const struct weft_torch_layer *l, int *count)
+{
+    const char **names = weft_arena_alloc(&p->arena, ((size_t)l->in_count + 2) * sizeof *names);
+    *count = 0;
+    if (!names) {
+        p->status = WEFT_NOMEM;
+        return NULL;
+    }
+    names[(*count)++] = "self";
+    for (int i = 0; i < l->in_count; i++)
+        names[(*count)++] = weft_torch_name(p, l->in[i], weft_torch_hint(p, l->in[i]));
+    if (l->slots)
+        names[(*count)++] = weft_torch_reserve(p, "cache");
+    return names;
+}
+
 static const char *body(struct weft_torch_printer *p, int layer)
 {
     struct weft_torch_layer *l = &p->layers[layer];
-    char *text = NULL;
-    size_t bytes;
-    const char **names = weft_arena_alloc(&p->arena, ((size_t)l->in_count + 1) * sizeof *names), *returned = "";
-    p->out = open_memstream(&text, &bytes);
-    if (!p->out || !names) {
-        p->status = FAIL(WEFT_NOMEM, "not enough memory to print a block");
-        return "";
-    }
-    names[0] = "self";
+    struct weft_torch_output output;
+    const char *returned = "", *sizes = "";
+    int count;
     weft_torch_begin(p, layer);
     p->indent = indent;
-    for (int i = 0; i < l->in_count; i++)
-        names[i + 1] = weft_torch_name(p, l->in[i], weft_torch_hint(p, l->in[i]));
+    const char **names = arguments(p, l, &count);
+    weft_torch_open(p, &output);
+    if (p->status != WEFT_OK)
+        return weft_torch_close(p, &output);
     for (int i = 0; i < l->out_count; i++)
         weft_torch_count(p, l->out[i], 1);
     print_lines(p, layer);
     for (int i = 0; i < l->out_count; i++)
-        returned = weft_torch_print(p, "%s%s%s", returned, i ? ", " : "",
-                                    weft_torch_text(p, l->out[i], WEFT_BINDS_COMPARISON));
-    fclose(p->out);
-    const char *whole = weft_torch_print(
-        p, "%s%s%s%s        return %s\n", weft_torch_call(p, 4, "def forward", names, l->in_count + 1, ":"),
-        p->sizes ? indent : "",
-        p->sizes ? strstr(text, "batch") ? "batch, length = x.shape[:2]\n" : "length = x.size(1)\n" : "", text,
-        returned);
-    free(text);
-    return whole;
+        returned = weft_torch_text(p, "%s%s%s", returned, i ? ", " : "",
+                                   weft_torch_operand(p, l->out[i], WEFT_BINDS_COMPARISON));
+    const char *text = weft_torch_close(p, &output);
+    if (p->sizes)
+        sizes = strstr(text, "batch") ? "        batch, length = x.shape[:2]\n" : "        length = x.size(1)\n";
+    return weft_torch_text(p, "%s%s%s        return %s\n", weft_torch_call(p, 4, "def forward", names, count, ":"),
+                           sizes, text, returned);
 }
 
 static const char *init(struct weft_torch_printer *p, int layer)
 {
-    char *text = NULL;
-    size_t bytes;
-    p->out = open_memstream(&text, &bytes);
-    if (!p->out) {
-        p->status = FAIL(WEFT_NOMEM, "not enough memory to print a block");
-        return "";
-    }
-    weft_torch_init(p, layer);
-    fclose(p->out);
-    const char *whole = weft_torch_print(p, "    def __init__(self):\n        super().__init__()\n%s", text);
-    free(text);
-    return whole;
+    struct weft_torch_output output;
+    bool cached = p->layers[layer].slots > 0;
+    weft_torch_open(p, &output);
+    if (p->status != WEFT_OK)
+        return weft_torch_close(p, &output);
+    p->scope = layer;
+    p->indent = indent;
+    fprintf(p->out, "    def __init__(self%s):\n        super().__init__()\n", cached ? ", slot" : "");
+    if (cached)
+        fprintf(p->out, "        self.slot = slot  # the first of its entries in the cache\n");
+    weft_torch_modules(p, layer);
+    weft_torch_buffers(p, layer);
+    weft_torch_tables(p, layer);
+    return weft_torch_close(p, &output);
 }
 
 /* ---- classes */
@@ -153,7 +104,7 @@ static void name_classes(struct weft_torch_printer *p)
         else if (c->count == 1 && c->first == p->layer_count - 1)
             c->name = "LastBlock";
         else
-            c->name = weft_torch_print(p, "Block%d", number++);
+            c->name = weft_torch_text(p, "Block%d", number++);
     }
 }
 

@@ -10,25 +10,6 @@
 
 static const char *const indent = "        ";
 
-/* ---- the list of blocks */
-
-static void print_list(struct weft_torch_printer *p)
-{
-    fprintf(p->out, "        self.blocks = nn.ModuleList([");
-    for (int i = 0, end; i < p->layer_count; i = end) {
-        const char *name = p->classes[p->layers[i].class].name;
-        for (end = i; end < p->layer_count && p->layers[end].class == p->layers[i].class;)
-            end++;
-        bool all = i == 0 && end == p->layer_count;
-        if (end - i == 1)
-            fprintf(p->out, "%s%s()", i ? ", " : "", name);
-        else
-            fprintf(p->out, all ? "%s%s() for _ in range(%d)" : "%s*(%s() for _ in range(%d))", i ? ", " : "", name,
-                    end - i);
-    }
-    fprintf(p->out, "])\n");
-}
-
 /* ---- what a loss term consists of */
 
 /* Returns the index of the loss term that an atom is a part of; -1: none. */
@@ -95,11 +76,13 @@ static void define(struct weft_torch_printer *p, const struct weft_atom *a)
 
 static const char **arguments(struct weft_torch_printer *p, const struct weft_torch_layer *l)
 {
-    const char **list = weft_arena_alloc(&p->arena, (size_t)l->in_count * sizeof *list + 1);
+    const char **list = weft_arena_alloc(&p->arena, ((size_t)l->in_count + 1) * sizeof *list);
     if (!list)
         p->status = WEFT_NOMEM;
     for (int i = 0; list && i < l->in_count; i++)
-        list[i] = weft_torch_text(p, l->in[i], WEFT_BINDS_COMPARISON);
+        list[i] = weft_torch_operand(p, l->in[i], WEFT_BINDS_COMPARISON);
+    if (list && l->slots)
+        list[l->in_count] = "cache";
     return list;
 }
 
@@ -114,9 +97,9 @@ static const char *results(struct weft_torch_printer *p, int first, int last)
         if (last > first)
             i = index_of(l->in, l->in_count, before->out[q]);
         if (term >= 0)
-            name = weft_torch_print(p, "more_%s", p->net->terms[term].name);
+            name = weft_torch_text(p, "more_%s", p->net->terms[term].name);
         else if (i >= 0)
-            name = weft_torch_text(p, p->layers[first].in[i], WEFT_BINDS_CALL);
+            name = weft_torch_operand(p, p->layers[first].in[i], WEFT_BINDS_CALL);
         else
             name = weft_torch_name(p, a, weft_torch_hint(p, a));
         if (i >= 0) {
@@ -126,7 +109,7 @@ static const char *results(struct weft_torch_printer *p, int first, int last)
                 if (strcmp(p->names[n].text, name) == 0)
                     p->names[n].holds = a;
         }
-        text = weft_torch_print(p, "%s%s%s", text, q ? ", " : "", name);
+        text = weft_torch_text(p, "%s%s%s", text, q ? ", " : "", name);
     }
     return text;
 }
@@ -159,7 +142,7 @@ static void print_call(struct weft_torch_printer *p, int first, int end)
             weft_torch_count(p, p->layers[layer].in[i], -1);
     const char *names = results(p, first, end - 1);
     if (end - first == 1) {
-        block = weft_torch_print(p, "self.blocks[%d]", first);
+        block = weft_torch_text(p, "self.blocks[%d]", first);
         more = "";
     } else if (first == 0 && end == p->layer_count) {
         fprintf(p->out, "%sfor block in self.blocks:\n", indent);
@@ -167,14 +150,15 @@ static void print_call(struct weft_torch_printer *p, int first, int end)
         fprintf(p->out, "%sfor block in self.blocks[%d:%d]:\n", indent, first, end);
     }
     if (args)
-        fputs(weft_torch_call(p, *more ? 12 : 8, weft_torch_print(p, "%s = %s", names, block), args, l->in_count, ""),
+        fputs(weft_torch_call(p, *more ? 12 : 8, weft_torch_text(p, "%s = %s", names, block), args,
+                              l->in_count + (l->slots > 0), ""),
               p->out);
     add_terms(p, l, more);
 }
 
 /* ---- forward */
 
-static void print_loss(struct weft_torch_printer *p)
+void weft_torch_loss(struct weft_torch_printer *p)
 {
     const char *terms = "\"cross_entropy\": cross_entropy";
     fprintf(p->out,
@@ -183,11 +167,11 @@ static void print_loss(struct weft_torch_printer *p)
         fprintf(p->out, "        scored = targets >= 0\n");
         fprintf(p->out, "        z = %s * (logits.logsumexp(-1).square() * scored).sum() / scored.sum()\n",
                 weft_torch_real(p, p->model->spec->logits_z));
-        terms = weft_torch_print(p, "%s, \"z\": z", terms);
+        terms = weft_torch_text(p, "%s, \"z\": z", terms);
     }
     for (int i = 0; i < p->net->term_count; i++) {
         const char *name = p->net->terms[i].name;
-        terms = weft_torch_print(p, "%s, \"%s\": %s", terms, name, name);
+        terms = weft_torch_text(p, "%s, \"%s\": %s", terms, name, name);
     }
     fprintf(p->out, "        terms = {%s}\n        return sum(terms.values()), terms\n", terms);
 }
@@ -197,43 +181,100 @@ static void print_logits(struct weft_torch_printer *p)
     define(p, p->hidden);
     weft_torch_define(p, p->hidden);
     define(p, p->head);
-    fprintf(p->out, "        logits = F.linear(%s, %s)\n", weft_torch_text(p, p->hidden, WEFT_BINDS_COMPARISON),
-            weft_torch_text(p, p->head, WEFT_BINDS_COMPARISON));
-    fprintf(p->out, "        if targets is None:\n            return logits\n");
-    print_loss(p);
+    const char *x = weft_torch_operand(p, p->hidden, WEFT_BINDS_CALL);
+    if (p->code == WEFT_TORCH_DECODER) {
+        fprintf(p->out, "        if isinstance(logits_to_keep, int):\n");
+        fprintf(p->out, "            logits_to_keep = slice(-logits_to_keep if logits_to_keep else None, None)\n");
+        x = weft_torch_text(p, "%s[:, logits_to_keep]", x);
+    }
+    if (p->head->kind == WEFT_ATOM_weight)
+        fprintf(p->out, "        logits = self.lm_head(%s)\n", x);
+    else
+        fprintf(p->out, "        logits = F.linear(%s, %s)\n", x,
+                weft_torch_operand(p, p->head, WEFT_BINDS_COMPARISON));
 }
 
-static bool reads_targets(const struct weft_torch_printer *p)
+static bool reads_input(const struct weft_torch_printer *p, const char *name)
 {
     for (int i = 0; i < p->form->count; i++)
-        if (p->of[i].needed && p->form->list[i]->kind == WEFT_ATOM_input &&
-            strcmp(p->form->list[i]->name, "targets") == 0)
+        if (p->of[i].needed && p->form->list[i]->kind == WEFT_ATOM_input && strcmp(p->form->list[i]->name, name) == 0)
             return true;
     return false;
 }
 
-static void print_body(struct weft_torch_printer *p)
+/* Gives the inputs that are variables of forward() their names. */
+static void name_inputs(struct weft_torch_printer *p)
 {
-    static const char *const reserved[] = {"batch",  "length", "tokens", "targets", "labels",
-                                           "logits", "loss",   "block",  "z",       "scored"};
-    weft_torch_begin(p, WEFT_TORCH_MODEL);
-    p->indent = indent;
-    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        weft_torch_reserve(p, reserved[i]);
+    static const char *const names[][3] = {{"tokens", "tokens", "input_ids"},
+                                           {"targets", "labels", NULL},
+                                           {"pos", NULL, "position"},
+                                           {"position", NULL, "position"},
+                                           {"shown", NULL, "shown"}};
     for (int i = 0; i < p->form->count; i++) {
         const struct weft_atom *a = p->form->list[i];
-        if (a->kind == WEFT_ATOM_input && (strcmp(a->name, "tokens") == 0 || strcmp(a->name, "targets") == 0)) {
-            p->of[i].py = (struct weft_py){strcmp(a->name, "tokens") == 0 ? "tokens" : "labels", WEFT_BINDS_CALL};
+        for (size_t k = 0; a->kind == WEFT_ATOM_input && k < sizeof names / sizeof *names; k++) {
+            const char *name = names[k][p->code == WEFT_TORCH_MODULE ? 1 : 2];
+            if (strcmp(a->name, names[k][0]) != 0 || !name)
+                continue;
+            p->of[i].py = (struct weft_py){name, WEFT_BINDS_CALL};
             p->of[i].named = true;
         }
     }
+}
+
+/* Returns the embedding of tokens, which a caller of a decoder can pass instead of tokens; NULL if tokens are also read
+ * otherwise. */
+static const struct weft_atom *embeddings(const struct weft_torch_printer *p)
+{
+    const struct weft_atom *list[WEFT_TORCH_READS], *found = NULL;
+    int readers = 0;
+    for (int i = 0; i < p->form->count; i++)
+        for (int n = p->of[i].needed ? weft_torch_reads(p, p->form->list[i], list) : 0; n-- > 0;)
+            if (list[n]->kind == WEFT_ATOM_input && strcmp(list[n]->name, "tokens") == 0) {
+                readers++;
+                found = p->of[i].idiom.kind == WEFT_IDIOM_EMBEDDING ? p->form->list[i] : NULL;
+            }
+    return readers == 1 ? found : NULL;
+}
+
+static void reserve_names(struct weft_torch_printer *p)
+{
+    static const char *const module[] = {"batch", "length", "tokens", "targets", "labels", "logits",
+                                         "loss",  "block",  "z",      "scored",  NULL};
+    static const char *const decoder[] = {
+        "batch",  "length", "cache",     "past",          "shown",  "columns",        "position",  "logits",
+        "loss",   "block",  "input_ids", "inputs_embeds", "labels", "attention_mask", "use_cache", "position_ids",
+        "kwargs", "slice",  NULL};
+    for (const char *const *name = p->code == WEFT_TORCH_MODULE ? module : decoder; *name; name++)
+        weft_torch_reserve(p, *name);
+}
+
+static void name_embeddings(struct weft_torch_printer *p)
+{
+    const struct weft_atom *a = p->code == WEFT_TORCH_DECODER ? embeddings(p) : NULL;
+    if (!a)
+        return;
+    p->of[a->id].py = (struct weft_py){"inputs_embeds", WEFT_BINDS_CALL};
+    p->of[a->id].named = true;
+}
+
+void weft_torch_inputs(struct weft_torch_printer *p)
+{
+    if (embeddings(p))
+        fprintf(p->out, "        if inputs_embeds is None:\n            inputs_embeds = self.wte(input_ids)\n");
+    else
+        fprintf(p->out, "        if input_ids is None:\n"
+                        "            raise ValueError(\"pass input_ids: this model does not only embed its tokens\")\n"
+                        "        inputs_embeds = self.wte(input_ids)\n");
+}
+
+static void print_layers(struct weft_torch_printer *p)
+{
     for (int i = 0; i < p->layer_count; i++)
         for (int k = 0; k < p->layers[i].in_count; k++)
             weft_torch_count(p, p->layers[i].in[k], 1);
     weft_torch_count(p, p->hidden, 1);
     weft_torch_count(p, p->head, 1);
-    for (int i = 0; i < p->net->term_count; i++)
-        fprintf(p->out, "%s%s = 0.0\n", indent, weft_torch_reserve(p, p->net->terms[i].name));
     for (int first = 0, end; first < p->layer_count && p->status == WEFT_OK; first = end) {
         for (end = first + 1; end < p->layer_count && continues(p, end - 1, first);)
             end++;
@@ -242,28 +283,23 @@ static void print_body(struct weft_torch_printer *p)
     print_logits(p);
 }
 
-void weft_torch_model(struct weft_torch_printer *p)
+void weft_torch_body(struct weft_torch_printer *p)
 {
-    FILE *file = p->out;
-    char *text = NULL;
-    size_t bytes;
-    fprintf(file, "    def __init__(self):\n        super().__init__()\n");
-    print_list(p);
-    weft_torch_init(p, WEFT_TORCH_MODEL);
-    p->out = open_memstream(&text, &bytes);
-    if (!p->out) {
-        p->out = file;
-        p->status = FAIL(WEFT_NOMEM, "not enough memory to print the model");
-        return;
-    }
-    print_body(p);
-    fclose(p->out);
-    p->out = file;
-    fprintf(file, "\n    def forward(self, tokens, targets=None):\n");
-    if (p->sizes)
-        fprintf(file, "        batch, length = tokens.shape\n");
-    if (reads_targets(p))
-        fprintf(file, "        labels = torch.full_like(tokens, -1) if targets is None else targets\n");
-    fputs(text ? text : "", file);
-    free(text);
+    struct weft_torch_output output;
+    weft_torch_begin(p, WEFT_TORCH_MODEL);
+    p->indent = indent;
+    reserve_names(p);
+    name_inputs(p);
+    name_embeddings(p);
+    weft_torch_open(p, &output);
+    for (int i = 0; p->status == WEFT_OK && i < p->net->term_count; i++)
+        fprintf(p->out, "%s%s = 0.0\n", indent, weft_torch_reserve(p, p->net->terms[i].name));
+    if (p->status == WEFT_OK)
+        print_layers(p);
+    const char *text = weft_torch_close(p, &output);
+    if (p->code == WEFT_TORCH_MODULE && p->sizes)
+        fprintf(p->out, "        batch, length = tokens.shape\n");
+    if (reads_input(p, "targets"))
+        fprintf(p->out, "        labels = torch.full_like(tokens, -1) if targets is None else targets\n");
+    fputs(text, p->out);
 }

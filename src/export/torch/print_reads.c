@@ -7,58 +7,6 @@
 
 #include <string.h>
 
-/* ---- idioms: nodes that are printed as one expression */
-
-/* The inputs of these ops that the expression reads. */
-static const struct {
-    enum weft_op_id op;
-    int in[5];
-} idioms[] = {
-    {WEFT_OP_layernorm, {0, 1, 2, -1}},
-    {WEFT_OP_rmsnorm, {0, 1, -1}},
-    {WEFT_OP_gelu, {0, -1}},
-    {WEFT_OP_silu, {0, -1}},
-    {WEFT_OP_swiglu, {0, 1, -1}},
-    {WEFT_OP_linear, {WEFT_LINEAR_ADDEND, 0, 2, 4, -1}},
-};
-
-static int idiom_of(const struct weft_node *node)
-{
-    for (int i = 0; i < (int)(sizeof idioms / sizeof *idioms); i++)
-        if (node->op == weft_op(idioms[i].op))
-            return i;
-    return -1;
-}
-
-/* The inputs of a rotation [.., heads, width]: x, cosines and sines. */
-static bool rotation_of(const struct weft_atom *a, const struct weft_atom *list[WEFT_TORCH_READS])
-{
-    if (a->kind != WEFT_ATOM_concat || !a->from || a->from->op != weft_op(WEFT_OP_rope))
-        return false;
-    const struct weft_atom *left = a->in[0]->in[0], *right = a->in[0]->in[1];
-    if (a->in[0]->kind != WEFT_ATOM_sub || left->kind != WEFT_ATOM_mul || left->in[0]->kind != WEFT_ATOM_slice)
-        return false;
-    list[0] = left->in[0]->in[0];
-    list[1] = left->in[1];
-    list[2] = right->in[1];
-    return true;
-}
-
-const struct weft_node *weft_torch_idiom(const struct weft_torch_printer *p, const struct weft_atom *a)
-{
-    const struct weft_node *node = a->from;
-    const struct weft_atom *list[WEFT_TORCH_READS];
-    struct weft_torch_attention attention;
-    if (rotation_of(a, list) || weft_torch_find_attention(p, a, &attention))
-        return node;
-    int i = node ? idiom_of(node) : -1;
-    if (i < 0 || p->form->of_value[node->out[0]->id] != a || a->kind == WEFT_ATOM_reshape)
-        return NULL;
-    if (idioms[i].op == WEFT_OP_linear && node->in[1]->shape.ndim == 3)
-        return NULL;
-    return node;
-}
-
 static int add(const struct weft_atom *a, const struct weft_atom *list[], int count)
 {
     for (int i = 0; i < count; i++)
@@ -71,26 +19,14 @@ static int add(const struct weft_atom *a, const struct weft_atom *list[], int co
 int weft_torch_reads(const struct weft_torch_printer *p, const struct weft_atom *a,
                      const struct weft_atom *list[WEFT_TORCH_READS])
 {
-    const struct weft_node *node = weft_torch_idiom(p, a);
+    const struct weft_idiom *idiom = &p->of[a->id].idiom;
     int count = 0;
-    struct weft_torch_attention s;
-    if (rotation_of(a, list))
-        return 3;
-    if (weft_torch_find_attention(p, a, &s)) {
-        const struct weft_atom *in[] = {s.q, s.k, s.v, s.bias};
-        for (int i = 0; i < 4 && in[i]; i++)
-            count = add(in[i], list, count);
-        return count;
-    }
-    if (!node) {
-        for (int i = 0; i < 3 && a->in[i]; i++)
-            count = add(a->in[i], list, count);
-        return count;
-    }
-    const int *in = idioms[idiom_of(node)].in;
-    for (int i = 0; in[i] >= 0; i++)
-        if (node->in[in[i]])
-            count = add(weft_torch_of(p, node->in[in[i]]), list, count);
+    if (a->kind == WEFT_ATOM_store) /* the state before is in the cache */
+        return add(a->in[1], list, 0);
+    for (int i = 0; i < idiom->count; i++)
+        count = add(idiom->in[i], list, count);
+    for (int i = 0; idiom->kind == WEFT_IDIOM_NONE && i < 3 && a->in[i]; i++)
+        count = add(a->in[i], list, count);
     return count;
 }
 
@@ -109,6 +45,13 @@ static void need_terms(struct weft_torch_printer *p)
     }
 }
 
+/* Marks the updates of the cache. */
+static void need_stores(struct weft_torch_printer *p)
+{
+    for (int i = 0; i < p->form->count; i++)
+        p->of[i].needed = p->of[i].needed || p->form->list[i]->kind == WEFT_ATOM_store;
+}
+
 static void need_inputs(struct weft_torch_printer *p)
 {
     const struct weft_atom *list[WEFT_TORCH_READS];
@@ -117,30 +60,46 @@ static void need_inputs(struct weft_torch_printer *p)
             p->of[list[n]->id].needed = true;
 }
 
+/* Finds out whether only calls of scaled_dot_product_attention read the mask of visible tokens. */
+static void find_masks(struct weft_torch_printer *p)
+{
+    const struct weft_atom *list[WEFT_TORCH_READS];
+    p->masks_attention = true;
+    for (int i = 0; i < p->form->count; i++)
+        for (int n = p->of[i].needed ? weft_torch_reads(p, p->form->list[i], list) : 0; n-- > 0;)
+            if (list[n]->kind == WEFT_ATOM_visible && p->of[i].idiom.kind != WEFT_IDIOM_ATTENTION)
+                p->masks_attention = false;
+}
+
+static void find_idioms(struct weft_torch_printer *p)
+{
+    for (int i = 0; i < p->form->count; i++)
+        for (int k = 0; k < 3; k++)
+            if (p->form->list[i]->in[k])
+                p->of[p->form->list[i]->in[k]->id].uses++;
+    for (int i = 0; i < p->form->count; i++)
+        weft_torch_find_idiom(p, p->form->list[i]);
+}
+
 /* ---- scopes */
 
 static void find_home(struct weft_torch_printer *p, const struct weft_atom *a)
 {
     const struct weft_atom *list[WEFT_TORCH_READS];
     struct weft_torch_value *v = &p->of[a->id];
-    v->free = a->kind != WEFT_ATOM_weight;
+    v->free = a->kind != WEFT_ATOM_weight && a->kind != WEFT_ATOM_state;
     for (int n = weft_torch_reads(p, a, list); n-- > 0;)
         v->free = v->free && p->of[list[n]->id].free;
     v->home = v->free || !a->from ? WEFT_TORCH_MODEL : a->from->label;
-}
-
-/* Returns the layer of a weight's name, and what follows it; WEFT_TORCH_MODEL if it is not in a block. */
-static int layer_of(const char *name)
-{
-    int layer;
-    return sscanf(name, "blocks.%d.", &layer) == 1 ? layer : WEFT_TORCH_MODEL;
+    if (a->kind == WEFT_ATOM_state)
+        sscanf(a->name, "blocks.%d.", &v->home);
 }
 
 /* Returns whether an atom must be passed to a scope that reads it. */
 static bool is_foreign(const struct weft_torch_printer *p, const struct weft_atom *a, int scope)
 {
     if (a->kind == WEFT_ATOM_weight)
-        return scope != WEFT_TORCH_MODEL && layer_of(a->name) != scope;
+        return scope != WEFT_TORCH_MODEL && weft_torch_layer_of(weft_torch_weight(p, a)) != scope;
     return !weft_torch_is_source(a) && p->of[a->id].home != scope;
 }
 
@@ -201,6 +160,7 @@ static void allocate_layers(struct weft_torch_printer *p)
         p->layers[i].in = weft_arena_alloc(&p->arena, bytes);
         p->layers[i].out = weft_arena_alloc(&p->arena, bytes);
         p->layers[i].stream = find_stream(p, i);
+        p->layers[i].slots = weft_torch_slots(p, i);
         if (!p->layers[i].in || !p->layers[i].out)
             p->layers = NULL;
     }
@@ -229,12 +189,15 @@ void weft_torch_divide(struct weft_torch_printer *p)
     allocate_layers(p);
     if (p->status != WEFT_OK)
         return;
+    find_idioms(p);
     need(p, p->hidden);
     need(p, p->head);
     need_terms(p);
     for (int i = 0; i < f->count; i++)
         p->of[i].crosses = p->of[i].needed;
+    need_stores(p);
     need_inputs(p);
+    find_masks(p);
     for (int i = 0; i < f->count; i++)
         if (p->of[i].needed)
             find_home(p, f->list[i]);
@@ -246,112 +209,4 @@ void weft_torch_divide(struct weft_torch_printer *p)
             pass(p, f->list[i], WEFT_TORCH_MODEL);
     }
     order(p);
-}
-
-/* ---- names */
-
-static bool is_shape(enum weft_atom_kind kind) { return kind >= WEFT_ATOM_reshape && kind <= WEFT_ATOM_pad; }
-
-/* The name of a matrix's result: wq gives q. Weights of mechanisms give the mechanism's name. */
-static const char *weight_hint(struct weft_torch_printer *p, const char *name)
-{
-    static const char *const known[][2] = {{"wa", "k"},   {"wb", "v"},     {"wdk", "c_k"}, {"wdv", "c_v"},
-                                           {"wo", "out"}, {"proj", "out"}, {"fc", "h"},    {"w1", "up"},
-                                           {"w2", "out"}, {"w3", "gate"}};
-    const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name, *scope = dot;
-    while (scope && scope > name && scope[-1] != '.')
-        scope--;
-    if (scope && scope[0] == 'm' && scope[1] >= '0' && scope[1] <= '9')
-        return weft_torch_print(p, "%.*s", (int)(dot - scope), scope);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(last, known[i][0]) == 0)
-            return known[i][1];
-    return weft_torch_print(p, "%s", last[0] == 'w' && last[1] ? last + 1 : last);
-}
-
-/* Returns whether an atom of a node is computed from one of this kind in the same node, or is one. */
-static bool is_after(const struct weft_atom *a, const struct weft_node *node, enum weft_atom_kind kind)
-{
-    if (a->from != node)
-        return false;
-    for (int i = 0; i < 3 && a->in[i] && a->kind != kind; i++)
-        if (is_after(a->in[i], node, kind))
-            return true;
-    return a->kind == kind;
-}
-
-static const char *attention_hint(const struct weft_atom *a)
-{
-    if (a->kind == WEFT_ATOM_softmax)
-        return "probs";
-    if (is_after(a, a->from, WEFT_ATOM_softmax))
-        return "out";
-    return is_after(a, a->from, WEFT_ATOM_matmul) ? "scores" : NULL;
-}
-
-/* Names by op; "" for the name of the first input that is not a constant. */
-static const struct {
-    enum weft_op_id op;
-    const char *name;
-} op_names[] = {{WEFT_OP_layernorm, "h"},
-                {WEFT_OP_rmsnorm, "h"},
-                {WEFT_OP_gelu, "h"},
-                {WEFT_OP_silu, "h"},
-                {WEFT_OP_swiglu, "h"},
-                {WEFT_OP_temperature, "scale"},
-                {WEFT_OP_head_bias, "bias"},
-                {WEFT_OP_route, "routes"},
-                {WEFT_OP_info_nce, "nce"},
-                {WEFT_OP_prefix_mean, "mean"},
-                {WEFT_OP_bucket_mean, "mean"},
-                {WEFT_OP_bucket_spread, "spread"},
-                {WEFT_OP_off_block, "outside"},
-                {WEFT_OP_square_mean, "square"},
-                {WEFT_OP_entropy, "entropy"},
-                {WEFT_OP_square_sum, "square"}};
-
-static const char *op_hint(struct weft_torch_printer *p, const struct weft_atom *a)
-{
-    const struct weft_atom *list[WEFT_TORCH_READS];
-    const struct weft_node *node = a->from;
-    double value;
-    if (node && node->op == weft_op(WEFT_OP_attention) && attention_hint(a))
-        return attention_hint(a);
-    for (size_t i = 0; node && i < sizeof op_names / sizeof *op_names; i++)
-        if (node->op == weft_op(op_names[i].op))
-            return op_names[i].name;
-    if (node && node->op == weft_op(WEFT_OP_linear))
-        return weft_torch_hint(p, weft_torch_of(p, node->in[node->in[WEFT_LINEAR_ADDEND] ? WEFT_LINEAR_ADDEND : 4]));
-    for (int i = 0, n = weft_torch_reads(p, a, list); i < n; i++)
-        if (!weft_torch_constant(list[i], &value))
-            return weft_torch_hint(p, list[i]);
-    return "value";
-}
-
-static const char *find_hint(struct weft_torch_printer *p, const struct weft_atom *a)
-{
-    for (int i = 0; i < p->layer_count; i++)
-        if (p->layers[i].stream == a)
-            return "x";
-    if (a->kind == WEFT_ATOM_weight)
-        return weight_hint(p, a->name);
-    if (a->kind == WEFT_ATOM_input)
-        return strcmp(a->name, "pos") == 0 ? "position" : a->name;
-    if (a->kind == WEFT_ATOM_array)
-        return weft_torch_table_name(p, a);
-    if (a->kind == WEFT_ATOM_distance || a->kind == WEFT_ATOM_visible)
-        return weft_atom_name(a->kind);
-    if (is_shape(a->kind))
-        return weft_torch_hint(p, a->in[0]);
-    if (a->kind == WEFT_ATOM_take)
-        return weft_torch_hint(p, a->in[0]);
-    return op_hint(p, a);
-}
-
-const char *weft_torch_hint(struct weft_torch_printer *p, const struct weft_atom *a)
-{
-    struct weft_torch_value *v = &p->of[a->id];
-    if (!v->hint)
-        v->hint = find_hint(p, a);
-    return v->hint;
 }
