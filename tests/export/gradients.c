@@ -9,6 +9,7 @@
  */
 #include "check/probe/gate.h"
 #include "export/torch/torch.h"
+#include "ops/ops.h"
 #include "train/record/record.h"
 
 #include <stdlib.h>
@@ -35,6 +36,42 @@ static void fill(struct weft_probe *p, int64_t sequences, int64_t length)
     *(double *)weft_exec_tensor(p->exec, p->net.weight)->data = 1 / scored;
 }
 
+/* Returns what an op `route` chose: the positions of a row's largest weights, or its threshold; NULL for other nodes.
+ */
+static struct weft_value *choice_of(const struct weft_node *node)
+{
+    return node->op == weft_op(WEFT_OP_route) && !node->backward ? node->out[2] : NULL;
+}
+
+static void keep_choices(const struct weft_net *net)
+{
+    struct weft_node *const *nodes;
+    for (int i = 0, count = weft_graph_nodes(net->g, &nodes); i < count; i++)
+        if (choice_of(nodes[i]))
+            weft_graph_output(net->g, choice_of(nodes[i]));
+}
+
+static void write_choices(struct weft_probe *p, FILE *to)
+{
+    struct weft_node *const *nodes;
+    int count = weft_graph_nodes(p->net.g, &nodes);
+    for (int i = 0; i < count; i++) {
+        const struct weft_tensor *t = choice_of(nodes[i]) ? weft_exec_tensor(p->exec, choice_of(nodes[i])) : NULL;
+        if (!t)
+            continue;
+        printf("choice %d %lld\n", nodes[i]->label, (long long)weft_tensor_count(t));
+        write_values(to, t, weft_tensor_count(t));
+    }
+}
+
+static enum weft_status open_probe(struct weft_probe *p, const struct weft_nn *model, struct weft_net_size size)
+{
+    *p = (struct weft_probe){.model = model, .dtype = WEFT_F64};
+    TRY(weft_net_init(&p->net, model, WEFT_TRAIN, size));
+    keep_choices(&p->net);
+    return weft_probe_plan(p, WEFT_REFERENCE);
+}
+
 static void write_all(struct weft_probe *p, int64_t rows, FILE *to)
 {
     const struct weft_params *params = &p->model->params;
@@ -51,6 +88,7 @@ static void write_all(struct weft_probe *p, int64_t rows, FILE *to)
         printf("weight %s %lld\n", name, (long long)params->list[i].count);
         write_values(to, weft_probe_grad(p, i), params->list[i].count);
     }
+    write_choices(p, to);
 }
 
 static enum weft_status run(const struct weft_nn *model, int64_t sequences, int64_t length, const char *path)
@@ -58,8 +96,7 @@ static enum weft_status run(const struct weft_nn *model, int64_t sequences, int6
     struct weft_probe p;
     struct weft_net_size size = {.sequences = sequences, .length = length};
     FILE *to = fopen(path, "wb");
-    enum weft_status status =
-        to ? weft_probe_open(&p, model, WEFT_TRAIN, size, WEFT_REFERENCE) : FAIL(WEFT_INVALID, "cannot write %s", path);
+    enum weft_status status = to ? open_probe(&p, model, size) : FAIL(WEFT_INVALID, "cannot write %s", path);
     if (status == WEFT_OK) {
         fill(&p, sequences, length);
         weft_probe_run(&p);

@@ -3,8 +3,9 @@
 #
 # outside.sh - parts from outside the tree, registered by a program that is linked with the library: the attention and the
 # feed-forward of docs/howto, and a mechanism (outside/surprise.c). Models with them pass the gates and are exported to
-# ONNX. ONNX Runtime computes the same logits, and different ones after a weight of any of the parts has changed.
-# run-tests: 23 s
+# ONNX, for transformers and as PyTorch modules. These compute the same logits, and different ones after a weight of any
+# of the parts has changed.
+# run-tests: 50 s
 set -u
 source tests/tap
 source tests/howto/page
@@ -27,37 +28,45 @@ gates() { # PRESET SETTINGS
     result $? "the gates hold: $1 $2: $json" || grep '^#' "$work/gates"
 }
 
-# compare PRESET SETTINGS [NAME]: exports a model, sets json to the result of the comparison.
+# compare FORMAT PRESET SETTINGS [NAME]: exports a model, sets json to the result of the comparison.
 compare() {
-    rm -rf "$work/onnx"
-    json=$(WEFT_PYTHON=$python "$work/outside" export "$1" "$2 layers=3 width=32 heads=4 context=64 vocab=97 dtype=f32" \
-        "$work/onnx" "${@:3}") && [[ $(field checked_by <<<"$json") == onnxruntime* && $(field tokens <<<"$json") == 64 ]]
+    rm -rf "$work/model"
+    json=$(WEFT_PYTHON=$python HF_HUB_OFFLINE=1 HF_MODULES_CACHE=$work/modules "$work/outside" export "$1" "$2" \
+        "$3 layers=3 width=32 heads=4 context=64 vocab=97 dtype=f32" "$work/model" "${@:4}") &&
+        [[ $(field checked_by <<<"$json") != "" && $(field tokens <<<"$json") == 64 ]]
 }
 
-exports() { # PRESET SETTINGS
+exports() { # FORMAT PRESET SETTINGS
     local unclear
     compare "$@" && unclear=$(field tokens_unclear <<<"$json") &&
         ((unclear < 16 && $(field tokens_agree <<<"$json") + unclear == 64))
-    result $? "ONNX Runtime computes the same logits: $1 $2: $json"
+    result $? "$1: the same logits: $2 $3: $json"
 }
 
-differs() { # PRESET SETTINGS NAME
+differs() { # FORMAT PRESET SETTINGS NAME
     compare "$@" && (($(field tokens_agree <<<"$json") + $(field tokens_unclear <<<"$json") < 8))
-    result $? "a change of $3 is found: $json"
+    result $? "$1: a change of $4 is found: $json"
 }
 
 all="attn=shared_qk ffn=glu surprise=yes"
 gates gpt2 "$all"
 gates llama "$all shared_values=yes m1=yes m1_mode=prefix m2=yes m3=yes"
-python=$(tools/venv.sh 2>"$work/why") || { skip "exports to ONNX" "$(cat "$work/why")"; finish; }
-exports gpt2 attn=shared_qk
-exports gpt2 ffn=glu
-exports gpt2 surprise=yes
-exports gpt2 "$all"
-exports llama "$all shared_values=yes ra_alpha=0.5"
-exports llama "$all m1=yes m1_mode=prefix m2=yes m3=yes"
-exports llama "attn=latent surprise=yes surprise_rank=5"
-for name in attn.wq ffn.w3 surprise.p surprise.w; do
-    differs gpt2 "$all" "$name"
+python=$(tools/venv.sh 2>"$work/why") || { skip "exports" "$(cat "$work/why")"; finish; }
+for format in onnx hf torch; do
+    exports $format llama "$all m1=yes m1_mode=prefix m2=yes m3=yes"
 done
+differs onnx gpt2 "$all" surprise.p
+differs torch gpt2 "$all" attn.wq
+if [[ ${WEFT_EVERY:-} == 1 ]]; then
+    exports onnx llama "$all shared_values=yes ra_alpha=0.5"
+    exports onnx llama "attn=latent surprise=yes surprise_rank=5"
+    for format in onnx hf torch; do
+        exports $format gpt2 attn=shared_qk
+        exports $format gpt2 ffn=glu
+        exports $format gpt2 surprise=yes
+        for name in attn.wq ffn.w3 surprise.p surprise.w; do
+            differs $format gpt2 "$all" "$name"
+        done
+    done
+fi
 finish

@@ -56,11 +56,11 @@ fault() {
     done
 }
 
-fault causal "the next token is seen" 's/(place <= new)/(place <= new + 1)/'
-fault causal "every token is seen" 's/(place <= new)/(place <= total)/'
-fault causal "a mask of -20" 's/-math\.inf/-20.0/'
-fault isolated "hidden tokens are seen" 's/& self\.mask\[:, None, :\]/\& torch.ones_like(self.mask)[:, None, :]/'
-fault isolated "a neighbour in the batch" 's/^\( *\)x, gate, extra = block(/\1x = x + 0.1 * x.roll(1, 0)\n&/'
-fault cached "the oldest token is forgotten" 's/^\( *\)everything, _ = cache.update.*/&\n\1everything = everything * (torch.arange(everything.shape[-2]) > (everything.shape[-2] > new.shape[-2]) - 1)[:, None]/'
-fault cached "the cache keeps the next to last token twice" 's/^\( *\)everything, _ = cache.update.*/&\n\1everything = everything.roll(int(everything.shape[-2] > new.shape[-2]), -2)/'
+fault causal "the next token is seen" 's/(column <= row)/(column <= row + 1)/; s/return None/pass/'
+fault causal "every token is seen" 's/(column <= row)/(column >= 0)/; s/return None/pass/'
+fault causal "a mask of -20" 's/attn_mask=visible, is_causal=causal/attn_mask=None if visible is None else torch.where(visible, 0.0, -20.0)/; s/return None/pass/'
+fault isolated "hidden tokens are seen" 's/& attention_mask.bool()\[:, None\]/\& (attention_mask[:, None] >= 0)/'
+fault isolated "a neighbour in the batch" 's/^\( *\)x = block(/\1x = x + 0.1 * x.roll(1, 0)\n&/; s/block(inputs_embeds/block(inputs_embeds + 0.1 * inputs_embeds.roll(1, 0)/'
+fault cached "the oldest token is forgotten" 's/^\( *\)return cache.update(\(.*\))\[0\]\[:, 0\]/\1everything = cache.update(\2)[0][:, 0]\n\1return everything * (torch.arange(everything.shape[1]) > (everything.shape[1] > new.shape[1]) - 1)[:, None]/'
+fault cached "the cache keeps the next to last token twice" 's/^\( *\)return cache.update(\(.*\))\[0\]\[:, 0\]/\1everything = cache.update(\2)[0][:, 0]\n\1return everything.roll(int(everything.shape[1] > new.shape[1]), 1)/'
 finish

@@ -15,6 +15,8 @@ def remember(cache, slot, new):
     """Appends the rows of new tokens [batch, length, width] to a slot of the cache; returns those of all tokens."""
     if cache is None:
         return new
+    while len(cache.layers) <= slot:  # a caller's cache may have an entry per layer
+        cache.layers.append(DynamicLayer())
     return cache.update(new[:, None], new[:, None, :, :0], slot)[0][:, 0]
 
 
@@ -137,7 +139,7 @@ class WeftForCausalLM(PreTrainedModel, GenerationMixin):
         #: embeds
         batch, length = inputs_embeds.shape[:2]
         cache = past_key_values
-        if cache is None and (self.config.use_cache if use_cache is None else use_cache):
+        if cache is None and (getattr(self.config, "use_cache", True) if use_cache is None else use_cache):
             cache = DynamicCache()
         past = 0 if cache is None else cache.get_seq_length()
         if attention_mask is None:

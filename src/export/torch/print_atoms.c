@@ -3,6 +3,7 @@
  * print_atoms.c - one atom of a form as a Python expression.
  */
 #include "export/torch/print.h"
+#include "ops/ops.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -126,6 +127,8 @@ static struct weft_py choose(struct weft_torch_printer *p, const struct weft_ato
 static struct weft_py convert(struct weft_torch_printer *p, const struct weft_atom *a)
 {
     const char *x = in(p, a, 0, WEFT_BINDS_CALL);
+    if (a->type.of == WEFT_REAL && p->code == WEFT_TORCH_DECODER)
+        return call(weft_torch_text(p, "%s.float()", x));
     if (a->type.of == WEFT_REAL)
         return call(weft_torch_text(p, "%s.to(%s.dtype)", x, p->scope == WEFT_TORCH_MODEL ? "self.wte.weight" : "x"));
     return call(weft_torch_text(p, "%s.%s()", x, a->type.of == WEFT_WHOLE ? "long" : "bool"));
@@ -242,7 +245,7 @@ static struct weft_py arithmetic(struct weft_torch_printer *p, const struct weft
     }
 }
 
-struct weft_py weft_torch_expression(struct weft_torch_printer *p, const struct weft_atom *a)
+static struct weft_py expression(struct weft_torch_printer *p, const struct weft_atom *a)
 {
     p->reader = a;
     if (p->of[a->id].idiom.kind != WEFT_IDIOM_NONE)
@@ -275,4 +278,19 @@ struct weft_py weft_torch_expression(struct weft_torch_printer *p, const struct 
             return weft_torch_shape(p, a);
         return a->kind > WEFT_ATOM_drop || a->kind == WEFT_ATOM_state ? weft_torch_rows(p, a) : arithmetic(p, a);
     }
+}
+
+/* Sums and counts of tokens are f32 in a decoder whose weights are bf16; the mean over a sequence gets their dtype. */
+static bool ends_f32(const struct weft_torch_printer *p, const struct weft_atom *a)
+{
+    const struct weft_node *node = p->code == WEFT_TORCH_DECODER ? a->from : NULL;
+    return node && node->op == weft_op(WEFT_OP_prefix_mean) && weft_torch_of(p, node->out[0]) == a;
+}
+
+struct weft_py weft_torch_expression(struct weft_torch_printer *p, const struct weft_atom *a)
+{
+    struct weft_py py = expression(p, a);
+    if (!ends_f32(p, a))
+        return py;
+    return call(weft_torch_text(p, py.binding > WEFT_BINDS_CALL ? "(%s).to(x.dtype)" : "%s.to(x.dtype)", py.text));
 }

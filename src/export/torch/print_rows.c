@@ -134,6 +134,7 @@ static const char *spread(struct weft_torch_printer *p, const struct weft_atom *
 
 struct weft_py weft_torch_rows(struct weft_torch_printer *p, const struct weft_atom *a)
 {
+    const char *precise = p->code == WEFT_TORCH_DECODER ? ".float()" : ""; /* sums over tokens, if weights are bf16 */
     switch (a->kind) {
     case WEFT_ATOM_state:
         return call(state(p, a));
@@ -147,10 +148,10 @@ struct weft_py weft_torch_rows(struct weft_torch_printer *p, const struct weft_a
         p->sizes = true;
         return call(weft_torch_text(p, "%s[:, -length:]", in(p, a, 0, WEFT_BINDS_CALL)));
     case WEFT_ATOM_cumulate:
-        return call(weft_torch_text(p, "%s.cumsum(1)", in(p, a, 0, WEFT_BINDS_CALL)));
+        return call(weft_torch_text(p, "%s%s.cumsum(1)", in(p, a, 0, WEFT_BINDS_CALL), precise));
     case WEFT_ATOM_pool:
-        return call(
-            weft_torch_text(p, "%s.%s(1)", in(p, a, 0, WEFT_BINDS_CALL), a->pooling == WEFT_POOL_SUM ? "sum" : "amax"));
+        return call(weft_torch_text(p, "%s%s.%s(1)", in(p, a, 0, WEFT_BINDS_CALL), precise,
+                                    a->pooling == WEFT_POOL_SUM ? "sum" : "amax"));
     case WEFT_ATOM_spread:
         return call(spread(p, a));
     default:

@@ -69,7 +69,8 @@ static const char *rope(struct weft_torch_printer *p, const struct weft_atom *a)
     if (scaling == 2)
         turns = weft_torch_text(p, "%s, factor=%s, low=%s, high=%s, original=%lld", turns, weft_torch_real(p, factor),
                                 weft_torch_real(p, low), weft_torch_real(p, high), original);
-    return weft_torch_text(p, "angles(%s).%.3s().to(dtype)", turns, a->name);
+    return weft_torch_text(p, "angles(%s).%.3s()%s", turns, a->name,
+                           p->code == WEFT_TORCH_DECODER ? ".float()" : ".to(dtype)");
 }
 
 static const char *recipe(struct weft_torch_printer *p, const struct weft_atom *a)
@@ -99,7 +100,7 @@ static const char *recipe(struct weft_torch_printer *p, const struct weft_atom *
     return NULL;
 }
 
-/* Returns the values of a table. Those of a decoder are f32, whatever the model's dtype. */
+/* Returns the values of a table. Rotations of a decoder are f32, whatever the model's dtype. */
 static const char *values_of(struct weft_torch_printer *p, const struct weft_atom *a)
 {
     const char *values = recipe(p, a);
@@ -134,7 +135,6 @@ void weft_torch_tables(struct weft_torch_printer *p, int scope)
         return;
     fprintf(p->out, "%s    def tables(self):\n        \"\"\"Constants.\"\"\"\n", scope == WEFT_TORCH_MODEL ? "" : "\n");
     if (strstr(lines, "dtype"))
-        fprintf(p->out, "        dtype = %s\n",
-                p->code == WEFT_TORCH_MODULE ? "torch.get_default_dtype()" : "torch.float32");
+        fprintf(p->out, "        dtype = torch.get_default_dtype()\n");
     fprintf(p->out, "        return {\n%s        }\n%s", lines, scope == WEFT_TORCH_MODEL ? "\n" : "");
 }

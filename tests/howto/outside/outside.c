@@ -2,13 +2,16 @@
  *
  * outside.c - registers parts that are not in the tree, and exports or checks a model with them; see ../outside.sh.
  *
- *     outside export PRESET SETTINGS FOLDER [NAME]   writes a model with large random weights as ONNX, compares its
- * logits in ONNX Runtime with Weft's, and prints a JSON object. With NAME, the weights whose names contain it change
- * after the export outside gates PRESET SETTINGS                  prints the checks that fail, and the numbers of
- * checks and failures
+ *     outside export FORMAT PRESET SETTINGS FOLDER [NAME]
+ *     outside gates PRESET SETTINGS
+ *
+ * `export` writes a model with large random weights as onnx, hf or torch, compares its logits in the program that reads
+ * the format with Weft's, and prints a JSON object; with NAME, the weights whose names contain it change after the
+ * export. `gates` prints the checks that fail, and the numbers of checks and failures.
  */
 #include "check/check.h"
 #include "check/probe/gate.h"
+#include "export/hf/hf.h"
 #include "export/onnx/onnx.h"
 #include "export/parity.h"
 #include "nn/part.h"
@@ -34,13 +37,21 @@ static void spoil(struct weft_params *p, const char *name)
             p->weights[p->list[i].offset + e] *= 1.1F;
 }
 
-static enum weft_status write_and_compare(struct weft_nn *model, const char *folder, const char *spoilt)
+static enum weft_status write_folder(const struct weft_nn *model, const char *format, const char *folder)
 {
+    if (strcmp(format, "hf") == 0)
+        return weft_hf_export(model, &weft_hf_own, folder);
+    return strcmp(format, "torch") == 0 ? weft_hf_export_module(model, folder) : weft_onnx_export(model, -1, folder);
+}
+
+static enum weft_status write_and_compare(struct weft_nn *model, char **words)
+{
+    const char *format = words[0], *folder = words[3], *spoilt = words[4];
     struct weft_parity p;
-    TRY(weft_onnx_export(model, -1, folder));
+    TRY(write_folder(model, format, folder));
     if (spoilt)
         spoil(&model->params, spoilt);
-    TRY(weft_parity_check(model, "onnx", folder, &p));
+    TRY(weft_parity_check(model, format, folder, &p));
     printf(
         "{\"checked_by\": \"%s\", \"missing\": \"%s\", \"difference\": %.3g, \"tokens\": %lld, \"tokens_agree\": %lld, "
         "\"tokens_unclear\": %lld}\n",
@@ -48,12 +59,12 @@ static enum weft_status write_and_compare(struct weft_nn *model, const char *fol
     return WEFT_OK;
 }
 
-static enum weft_status export_model(const struct weft_spec *spec, const char *folder, const char *spoilt)
+static enum weft_status export_model(const struct weft_spec *spec, char **words)
 {
     struct weft_nn *model;
     enum weft_status status = weft_twin_create(&model, spec);
     if (status == WEFT_OK)
-        status = write_and_compare(model, folder, spoilt);
+        status = write_and_compare(model, words);
     weft_nn_free(model);
     return status;
 }
@@ -72,15 +83,17 @@ static enum weft_status check_model(const struct weft_spec *spec)
     return WEFT_OK;
 }
 
-static enum weft_status run(char **words)
+/* Runs "gates" with PRESET SETTINGS, or "export" with the words from FORMAT on. */
+static enum weft_status run(bool gates, char **words)
 {
     struct weft_settings s = {0};
     struct weft_spec spec = {0};
+    char **model = gates ? words : words + 1;
     TRY(add_parts());
-    TRY(weft_settings_add_words(&s, words[2]));
-    TRY(weft_spec_init(&spec, words[1], &s));
+    TRY(weft_settings_add_words(&s, model[1]));
+    TRY(weft_spec_init(&spec, model[0], &s));
     TRY(weft_settings_finish(&s));
-    TRY(strcmp(words[0], "gates") == 0 ? check_model(&spec) : export_model(&spec, words[3], words[4]));
+    TRY(gates ? check_model(&spec) : export_model(&spec, words));
     weft_spec_release(&spec);
     weft_settings_release(&s);
     return WEFT_OK;
@@ -89,12 +102,12 @@ static enum weft_status run(char **words)
 int main(int argc, char **argv)
 {
     bool gates = argc == 4 && strcmp(argv[1], "gates") == 0;
-    bool exports = (argc == 5 || argc == 6) && strcmp(argv[1], "export") == 0;
+    bool exports = (argc == 6 || argc == 7) && strcmp(argv[1], "export") == 0;
     if (!gates && !exports) {
         fprintf(stderr, "usage: see the comment of outside.c\n");
         return 2;
     }
-    if (run(argv + 1) == WEFT_OK)
+    if (run(gates, argv + 2) == WEFT_OK)
         return 0;
     fprintf(stderr, "%s\n", weft_error());
     return 1;
