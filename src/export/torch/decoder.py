@@ -59,14 +59,17 @@ def attend(q, k, v, visible, bias=None, scale=1.0):
     The bias of each key [batch, heads, 1, total] becomes two more columns of keys, its value in bf16 and the rest, and
     all heads are padded to one width. This is what PyTorch's fused kernels need.
     """
-    k, v = (x.repeat_interleave(q.size(1) // x.size(1), 1) for x in (k, v))
+    if k.size(1) < q.size(1):
+        k, v = (x.repeat_interleave(q.size(1) // x.size(1), 1) for x in (k, v))
+    width = (max(q.size(-1) + 2 * (bias is not None), v.size(-1)) + 7) // 8 * 8
     if bias is not None:
         high = bias.bfloat16().to(bias.dtype)
-        q, k = F.pad(q, (0, 2), value=1.0), torch.cat((k, high.mT, (bias - high).mT), -1)
-    width = (max(q.size(-1), v.size(-1)) + 7) // 8 * 8
-    q, k, padded = (F.pad(x, (0, width - x.size(-1))) for x in (q, k, v))
+        q = torch.cat((q, widen(torch.ones_like(q[..., :2]), width - q.size(-1))), -1)
+        k = torch.cat((k, widen(torch.cat((high, bias - high), -2).mT, width - k.size(-1))), -1)
     causal = visible is None and q.size(2) > 1
-    out = F.scaled_dot_product_attention(q, k, padded, attn_mask=visible, is_causal=causal, scale=scale)
+    out = F.scaled_dot_product_attention(
+        widen(q, width), widen(k, width), widen(v, width), attn_mask=visible, is_causal=causal, scale=scale
+    )
     return out[..., : v.size(-1)]
 
 

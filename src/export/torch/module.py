@@ -33,19 +33,27 @@ def rotate(x, cos, sin):
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
+def widen(x, width):
+    """Adds columns of zeros."""
+    return F.pad(x, (0, width - x.size(-1))) if x.size(-1) < width else x
+
+
 def attend(q, k, v, bias=None, dropout_p=0.0):
     """Causal attention for scaled queries.
 
     The bias of each key [batch, heads, 1, length] becomes two more columns of keys, its value in bf16 and the rest, and
     all heads are padded to one width. This is what PyTorch's fused kernels need.
     """
-    k, v = (x.repeat_interleave(q.size(1) // x.size(1), 1) for x in (k, v))
+    if k.size(1) < q.size(1):
+        k, v = (x.repeat_interleave(q.size(1) // x.size(1), 1) for x in (k, v))
+    width = (max(q.size(-1) + 2 * (bias is not None), v.size(-1)) + 7) // 8 * 8
     if bias is not None:
         high = bias.detach().bfloat16().to(bias.dtype)
-        q, k = F.pad(q, (0, 2), value=1.0), torch.cat((k, high.mT, (bias - high).mT), -1)
-    width = (max(q.size(-1), v.size(-1)) + 7) // 8 * 8
-    q, k, padded = (F.pad(x, (0, width - x.size(-1))) for x in (q, k, v))
-    out = F.scaled_dot_product_attention(q, k, padded, dropout_p=dropout_p, is_causal=True, scale=1.0)
+        q = torch.cat((q, widen(torch.ones_like(q[..., :2]), width - q.size(-1))), -1)
+        k = torch.cat((k, widen(torch.cat((high, bias - high), -2).mT, width - k.size(-1))), -1)
+    out = F.scaled_dot_product_attention(
+        widen(q, width), widen(k, width), widen(v, width), dropout_p=dropout_p, is_causal=True, scale=1.0
+    )
     return out[..., : v.size(-1)]
 
 
