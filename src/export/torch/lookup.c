@@ -22,6 +22,20 @@ int weft_torch_layer_of(const struct weft_param *w)
     return sscanf(w->name, "blocks.%d.", &layer) == 1 ? layer : WEFT_TORCH_MODEL;
 }
 
+/* Fails if the code cannot use a weight's name. */
+static void check_name(struct weft_torch_printer *p, const struct weft_param *w, const char *name)
+{
+    for (const char *at = name; at; at = *at ? at + 1 : NULL) {
+        int length = (int)strcspn(at, ".");
+        if (!weft_torch_is_name(at, length) && p->status == WEFT_OK)
+            p->status = FAIL(WEFT_INVALID,
+                             "PyTorch export: the weight %s cannot be an attribute of a module, because of \"%.*s\": "
+                             "choose a different name",
+                             w->name, length, at);
+        at += length;
+    }
+}
+
 void weft_torch_name_weights(struct weft_torch_printer *p)
 {
     const struct weft_params *list = &p->model->params;
@@ -32,6 +46,7 @@ void weft_torch_name_weights(struct weft_torch_printer *p)
         if (sscanf(name, "blocks.%d.%n", &layer, &length) != 1)
             length = 0;
         p->weight_names[i] = weft_torch_text(p, "%s", name + length);
+        check_name(p, &list->list[i], p->weight_names[i]);
     }
 }
 

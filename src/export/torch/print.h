@@ -124,6 +124,9 @@ struct weft_torch_printer {
 const char *weft_torch_text(struct weft_torch_printer *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 const char *weft_torch_real(struct weft_torch_printer *p, double value);
+/* Returns whether Python code can use a name for an attribute of a module; text like it that can be used (names.c). */
+bool weft_torch_is_name(const char *text, int length);
+const char *weft_torch_identifier(struct weft_torch_printer *p, const char *text);
 /* Redirects p->out to text; weft_torch_close returns the text, and p->out is the file that it was before. */
 struct weft_torch_output {
     FILE *before;

@@ -146,6 +146,6 @@ const char *weft_torch_hint(struct weft_torch_printer *p, const struct weft_atom
 {
     struct weft_torch_value *v = &p->of[a->id];
     if (!v->hint)
-        v->hint = find_hint(p, a);
+        v->hint = weft_torch_identifier(p, find_hint(p, a));
     return v->hint;
 }

@@ -158,6 +158,18 @@ static void print_call(struct weft_torch_printer *p, int first, int end)
 
 /* ---- forward */
 
+/* Loss terms are variables. */
+static void check_terms(struct weft_torch_printer *p)
+{
+    for (int i = 0; i < p->net->term_count; i++) {
+        const char *name = p->net->terms[i].name;
+        if (!weft_torch_is_name(name, (int)strlen(name)) && p->status == WEFT_OK)
+            p->status =
+                FAIL(WEFT_INVALID, "PyTorch export: the loss term \"%s\" cannot be a variable: choose a different name",
+                     name);
+    }
+}
+
 void weft_torch_loss(struct weft_torch_printer *p)
 {
     const char *terms = "\"cross_entropy\": cross_entropy";
@@ -288,6 +300,7 @@ void weft_torch_body(struct weft_torch_printer *p)
     struct weft_torch_output output;
     weft_torch_begin(p, WEFT_TORCH_MODEL);
     p->indent = indent;
+    check_terms(p);
     reserve_names(p);
     name_inputs(p);
     name_embeddings(p);

@@ -72,7 +72,8 @@ const char *weft_torch_table_name(struct weft_torch_printer *p, const struct wef
         const struct weft_atom *b = p->form->list[i];
         same += b->kind == WEFT_ATOM_array && strncmp(a->name, b->name, (size_t)length + 1) == 0;
     }
-    return same ? weft_torch_text(p, "%.*s%d", length, a->name, same + 1) : weft_torch_text(p, "%.*s", length, a->name);
+    const char *name = weft_torch_identifier(p, weft_torch_text(p, "%.*s", length, a->name));
+    return same ? weft_torch_text(p, "%s%d", name, same + 1) : name;
 }
 
 static struct weft_py source(struct weft_torch_printer *p, const struct weft_atom *a)

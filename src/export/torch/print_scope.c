@@ -29,6 +29,10 @@ void weft_torch_count(struct weft_torch_printer *p, const struct weft_atom *a, i
     p->of[a->id].left += times;
 }
 
+/* What all scopes use: modules, functions and sizes. */
+static const char *const reserved[] = {"self",   "torch",  "F",        "nn",     "math",   "batch",
+                                       "length", "attend", "remember", "recall", "rotate", "replace"};
+
 void weft_torch_begin(struct weft_torch_printer *p, int scope)
 {
     const struct weft_atom *list[WEFT_TORCH_READS];
@@ -36,6 +40,8 @@ void weft_torch_begin(struct weft_torch_printer *p, int scope)
     p->name_count = 0;
     p->sizes = false;
     p->half = p->part_count = 0;
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        weft_torch_reserve(p, reserved[i]);
     for (int i = 0; i < p->form->count; i++) {
         p->of[i].py.text = NULL;
         p->of[i].named = false;
@@ -148,6 +154,15 @@ static const struct weft_part *mechanism_of(const struct weft_torch_printer *p, 
     return found;
 }
 
+/* Returns a summary as a part of a comment. */
+static const char *one_line(struct weft_torch_printer *p, const char *summary)
+{
+    const char *text = weft_torch_text(p, "%s", summary ? summary : "");
+    for (char *c = (char *)text; *c; c++)
+        *c = *c == '\n' || *c == '\r' ? ' ' : *c;
+    return text;
+}
+
 /* Prints a comment where a half of a block or a mechanism begins. */
 static void comment(struct weft_torch_printer *p, const struct weft_atom *a)
 {
@@ -161,7 +176,7 @@ static void comment(struct weft_torch_printer *p, const struct weft_atom *a)
     const struct weft_part *part = mechanism_of(p, a);
     if (part && p->part_count < WEFT_MAX_PARTS) {
         p->parts[p->part_count++] = part;
-        fprintf(p->out, "%s# %s: %s\n", p->indent, part->name, part->summary);
+        fprintf(p->out, "%s# %s%s%s\n", p->indent, part->name, part->summary ? ": " : "", one_line(p, part->summary));
     }
 }
 
