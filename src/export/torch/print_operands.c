@@ -56,10 +56,17 @@ static bool find_constant(const struct weft_atom *a, double *value, int depth)
 
 bool weft_torch_constant(const struct weft_atom *a, double *value) { return find_constant(a, value, 0); }
 
+/* Returns whether an atom is a matrix of weights, transposed. */
+static bool is_transposed_weight(const struct weft_atom *a)
+{
+    return a->kind == WEFT_ATOM_permute && a->type.ndim == 2 && a->axes[0] == 1 && a->in[0]->kind == WEFT_ATOM_weight;
+}
+
 bool weft_torch_is_source(const struct weft_atom *a)
 {
     double value;
-    return a->kind == WEFT_ATOM_array || a->kind == WEFT_ATOM_weight || weft_torch_constant(a, &value);
+    return is_transposed_weight(a) || a->kind == WEFT_ATOM_array || a->kind == WEFT_ATOM_weight ||
+           weft_torch_constant(a, &value);
 }
 
 /* ---- sources */
@@ -86,11 +93,12 @@ static struct weft_py source(struct weft_torch_printer *p, const struct weft_ato
     }
     if (a->kind == WEFT_ATOM_array)
         return call(weft_torch_text(p, "self.%s", weft_torch_table_name(p, a)));
-    const struct weft_param *w = weft_torch_weight(p, a);
+    const char *after = is_transposed_weight(a) ? ".mT" : "";
+    const struct weft_param *w = weft_torch_weight(p, *after ? a->in[0] : a);
     int layer = weft_torch_layer_of(w);
     if (layer != WEFT_TORCH_MODEL && p->scope == WEFT_TORCH_MODEL)
-        return call(weft_torch_text(p, "self.blocks[%d].%s", layer, weft_torch_local_name(p, w)));
-    return call(weft_torch_text(p, "self.%s", weft_torch_local_name(p, w)));
+        return call(weft_torch_text(p, "self.blocks[%d].%s%s", layer, weft_torch_local_name(p, w), after));
+    return call(weft_torch_text(p, "self.%s%s", weft_torch_local_name(p, w), after));
 }
 
 /* ---- sizes */

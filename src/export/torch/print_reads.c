@@ -98,8 +98,9 @@ static void find_home(struct weft_torch_printer *p, const struct weft_atom *a)
 /* Returns whether an atom must be passed to a scope that reads it. */
 static bool is_foreign(const struct weft_torch_printer *p, const struct weft_atom *a, int scope)
 {
-    if (a->kind == WEFT_ATOM_weight)
-        return scope != WEFT_TORCH_MODEL && weft_torch_layer_of(weft_torch_weight(p, a)) != scope;
+    const struct weft_atom *w = a->kind == WEFT_ATOM_permute ? a->in[0] : a; /* a source may be a transposed weight */
+    if (weft_torch_is_source(a) && w->kind == WEFT_ATOM_weight)
+        return scope != WEFT_TORCH_MODEL && weft_torch_layer_of(weft_torch_weight(p, w)) != scope;
     return !weft_torch_is_source(a) && p->of[a->id].home != scope;
 }
 
@@ -120,7 +121,7 @@ static void pass(struct weft_torch_printer *p, const struct weft_atom *a, int re
         if (!contains(l->in, l->in_count, a))
             l->in[l->in_count++] = a;
     }
-    if (home != WEFT_TORCH_MODEL && a->kind != WEFT_ATOM_weight) {
+    if (home != WEFT_TORCH_MODEL && !weft_torch_is_source(a)) {
         struct weft_torch_layer *l = &p->layers[home];
         if (!contains(l->out, l->out_count, a))
             l->out[l->out_count++] = a;
