@@ -181,6 +181,35 @@ static struct weft_atom *tidy_reshape(struct tidying *t, struct weft_atom *a)
     return x ? x : a;
 }
 
+/* Moves softplus, and a constant that is added, before a reshape: PyTorch is slow if the rows are short. */
+static struct weft_atom *tidy_elementwise(struct tidying *t, struct weft_atom *a)
+{
+    struct weft_atom *x = a->in[0], *y = NULL;
+    if (x->kind != WEFT_ATOM_reshape)
+        return a;
+    if (a->kind == WEFT_ATOM_softplus)
+        y = weft_softplus_of(t->f, x->in[0]);
+    else if (a->in[1]->kind == WEFT_ATOM_number)
+        y = weft_add_of(t->f, x->in[0], a->in[1]);
+    return y ? weft_reshape_of(t->f, y, a->type) : a;
+}
+
+/* Multiplies rows [batch, length, heads, width] by a factor of each head before heads and rows are exchanged, while the
+ * rows are contiguous. */
+static struct weft_atom *tidy_factor(struct tidying *t, struct weft_atom *a)
+{
+    static const int swap[] = {0, 2, 1, 3};
+    struct weft_atom *x = a->in[0], *factor = a->in[1];
+    const struct weft_type *type = &factor->type;
+    bool heads = x->kind == WEFT_ATOM_permute && x->type.ndim == 4 && memcmp(x->axes, swap, sizeof swap) == 0 &&
+                 type->ndim == 3 && is_same(t->code, type->dim[0], x->type.dim[1]) && is_one(type->dim[1]) &&
+                 is_one(type->dim[2]);
+    if (!heads)
+        return a;
+    factor = weft_reshape_of(t->f, factor, WEFT_FIXED_TYPE(type->dim[0].times, 1));
+    return weft_permute_of(t->f, weft_mul_of(t->f, x->in[0], factor), swap);
+}
+
 /* Returns what is printed instead of an atom whose inputs are tidy. */
 static struct weft_atom *tidy(struct tidying *t, struct weft_atom *a)
 {
@@ -190,6 +219,11 @@ static struct weft_atom *tidy(struct tidying *t, struct weft_atom *a)
         if (strcmp(a->name, "pos") == 0 || strcmp(a->name, "position") == 0)
             return t->position = t->position ? t->position : a;
         return a;
+    case WEFT_ATOM_mul:
+        return tidy_factor(t, a);
+    case WEFT_ATOM_softplus:
+    case WEFT_ATOM_add:
+        return tidy_elementwise(t, a);
     case WEFT_ATOM_reshape:
         return tidy_reshape(t, a);
     case WEFT_ATOM_matmul:
