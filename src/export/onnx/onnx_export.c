@@ -109,14 +109,25 @@ static enum weft_status lower(struct weft_net *net, struct weft_form *form, cons
     return weft_form_check_causal(form, "ONNX");
 }
 
-static enum weft_status write_model(struct weft_printer *p, const struct weft_nn *model, const char *folder)
+/* Copies the names of slots, which are the graph's, so that they can be used after it. */
+static enum weft_status keep_names(struct weft_printer *p, struct weft_arena *arena)
+{
+    for (int i = 0; i < p->net->slot_count; i++)
+        if (p->slots[i].name && !(p->slots[i].name = weft_arena_print(arena, "%s", p->slots[i].name)))
+            return WEFT_NOMEM;
+    return WEFT_OK;
+}
+
+static enum weft_status write_model(struct weft_printer *p, struct weft_arena *arena, const struct weft_nn *model,
+                                    const char *folder)
 {
     struct weft_onnx g;
     TRY(weft_onnx_begin(&g, model, folder));
     p->g = &g;
     print(p);
     p->g = NULL;
-    return weft_onnx_end(&g);
+    enum weft_status kept = keep_names(p, arena), status = weft_onnx_end(&g);
+    return status == WEFT_OK ? kept : status;
 }
 
 static enum weft_status write_config(const struct weft_spec *spec, const char *path)
@@ -139,7 +150,7 @@ static enum weft_status write_folder(struct weft_printer *p, struct weft_arena *
     if (!p->of || !p->slots)
         return WEFT_NOMEM;
     TRY(weft_folder_make(folder));
-    TRY(write_model(p, model, folder));
+    TRY(write_model(p, arena, model, folder));
     snprintf(path, sizeof path, "%s/genai_config.json", folder);
     TRY(write_genai(p, model->spec, end, path));
     snprintf(path, sizeof path, "%s/config.json", folder);
