@@ -57,7 +57,8 @@ class Replay(TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         name, got = getattr(function, "__name__", ""), function(*args, **(kwargs or {}))
         topk = self.choices and self.select == "topk" and name == "argsort"
-        rms = self.choices and self.select == "rms" and name in ("lt", "__lt__") and torch.is_tensor(args[1]) and args[0].is_floating_point()
+        rms = self.choices and self.select == "rms" and name in ("lt", "__lt__") and args[0].shape[-2:] == (LENGTH, LENGTH)
+        rms = rms and torch.is_tensor(args[1]) and args[0].is_floating_point()
         if not topk and not rms:
             return got
         ours = torch.from_numpy(self.choices.pop(0)).reshape(*args[0].shape[:2], -1)

@@ -204,7 +204,8 @@ static struct weft_atom *tidy_factor(struct tidying *t, struct weft_atom *a)
     bool heads = x->kind == WEFT_ATOM_permute && x->type.ndim == 4 && memcmp(x->axes, swap, sizeof swap) == 0 &&
                  type->ndim == 3 && is_same(t->code, type->dim[0], x->type.dim[1]) && is_one(type->dim[1]) &&
                  is_one(type->dim[2]);
-    if (!heads)
+    double value;
+    if (!heads || weft_torch_constant(factor, &value)) /* attention takes a constant */
         return a;
     factor = weft_reshape_of(t->f, factor, WEFT_FIXED_TYPE(type->dim[0].times, 1));
     return weft_permute_of(t->f, weft_mul_of(t->f, x->in[0], factor), swap);
