@@ -4,6 +4,8 @@
  */
 #include "graph/form_internal.h"
 
+#include <stdlib.h>
+
 #include <string.h>
 
 /* ---- shapes of the graph as types */
@@ -129,27 +131,22 @@ void weft_form_release(struct weft_form *f)
 
 /* ---- causality */
 
-/* Returns whether an atom depends on rows that follow in the same call. */
-static bool reads_later(const struct weft_atom *a)
-{
-    if (a->kind == WEFT_ATOM_pool)
-        return true;
-    for (int i = 0; i < 3; i++)
-        if (a->in[i] && reads_later(a->in[i]))
-            return true;
-    return false;
-}
-
-/* A value per sequence that is spread over its rows must be from before the call. */
 enum weft_status weft_form_check_causal(const struct weft_form *f, const char *format)
 {
-    for (int i = 0; i < f->count; i++) {
+    bool *later = calloc((size_t)f->count + 1, sizeof *later); /* by id: depends on rows that follow in the same call */
+    enum weft_status status = later ? WEFT_OK : FAIL(WEFT_NOMEM, "not enough memory for a list of values");
+    for (int i = 0; i < f->count && status == WEFT_OK; i++) {
         const struct weft_atom *a = f->list[i];
-        if (a->kind == WEFT_ATOM_spread && reads_later(a->in[0]))
-            return FAIL(WEFT_INVALID,
-                        "%s in layer %d reads later tokens, so the model cannot be decoded token by token or exported "
-                        "to %s",
-                        a->from->op->name, a->from->label, format);
+        later[i] = a->kind == WEFT_ATOM_pool;
+        for (int k = 0; k < 3; k++)
+            later[i] = later[i] || (a->in[k] && later[a->in[k]->id]);
+        if (a->kind == WEFT_ATOM_spread && later[i])
+            status =
+                FAIL(WEFT_INVALID,
+                     "%s in layer %d reads later tokens, so the model cannot be decoded token by token or exported "
+                     "to %s",
+                     a->from->op->name, a->from->label, format);
     }
-    return WEFT_OK;
+    free(later);
+    return status;
 }

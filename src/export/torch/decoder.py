@@ -12,7 +12,7 @@ from .configuration_weft import WeftConfig
 
 
 def remember(cache, slot, new):
-    """Appends the rows of new tokens [batch, length, width] to a slot of the cache; returns those of all tokens."""
+    """Appends the rows of new tokens [batch, length, width] to a slot of the cache; returns the rows of all tokens."""
     if cache is None:
         return new
     while len(cache.layers) <= slot:  # a caller's cache may have an entry per layer
@@ -54,22 +54,10 @@ def rotate(x, cos, sin):
 
 
 def attend(q, k, v, visible, bias=None, scale=1.0):
-    """Attention to all visible tokens, or causal attention if `visible` is None.
-
-    The bias of each key [batch, heads, 1, total] becomes two more columns of keys, its value in bf16 and the rest, and
-    all heads are padded to one width. This is what PyTorch's fused kernels need.
-    """
-    if k.size(1) < q.size(1):
-        k, v = (x.repeat_interleave(q.size(1) // x.size(1), 1) for x in (k, v))
-    width = (max(q.size(-1) + 2 * (bias is not None), v.size(-1)) + 7) // 8 * 8
-    if bias is not None:
-        high = bias.bfloat16().to(bias.dtype)
-        q = torch.cat((q, widen(torch.ones_like(q[..., :2]), width - q.size(-1))), -1)
-        k = torch.cat((k, widen(torch.cat((high, bias - high), -2).mT, width - k.size(-1))), -1)
+    """Attention to all visible tokens, or causal attention if `visible` is None."""
+    q, k, wide = for_fused(q, k, v, bias)
     causal = visible is None and q.size(2) > 1
-    out = F.scaled_dot_product_attention(
-        widen(q, width), widen(k, width), widen(v, width), attn_mask=visible, is_causal=causal, scale=scale
-    )
+    out = F.scaled_dot_product_attention(q, k, wide, attn_mask=visible, is_causal=causal, scale=scale)
     return out[..., : v.size(-1)]
 
 

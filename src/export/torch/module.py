@@ -38,11 +38,10 @@ def widen(x, width):
     return F.pad(x, (0, width - x.size(-1))) if x.size(-1) < width else x
 
 
-def attend(q, k, v, bias=None, dropout_p=0.0):
-    """Causal attention for scaled queries.
+def for_fused(q, k, v, bias):
+    """Queries, keys and values in the form that PyTorch's fused kernels need: with equal heads, padded to one width.
 
-    The bias of each key [batch, heads, 1, length] becomes two more columns of keys, its value in bf16 and the rest, and
-    all heads are padded to one width. This is what PyTorch's fused kernels need.
+    The bias of each key [batch, heads, 1, columns] becomes two more columns of keys, its value in bf16 and the rest.
     """
     if k.size(1) < q.size(1):
         k, v = (x.repeat_interleave(q.size(1) // x.size(1), 1) for x in (k, v))
@@ -51,10 +50,13 @@ def attend(q, k, v, bias=None, dropout_p=0.0):
         high = bias.detach().bfloat16().to(bias.dtype)
         q = torch.cat((q, widen(torch.ones_like(q[..., :2]), width - q.size(-1))), -1)
         k = torch.cat((k, widen(torch.cat((high, bias - high), -2).mT, width - k.size(-1))), -1)
-    out = F.scaled_dot_product_attention(
-        widen(q, width), widen(k, width), widen(v, width), dropout_p=dropout_p, is_causal=True, scale=1.0
-    )
-    return out[..., : v.size(-1)]
+    return widen(q, width), widen(k, width), widen(v, width)
+
+
+def attend(q, k, v, bias=None, dropout_p=0.0):
+    """Causal attention for scaled queries."""
+    q, k, wide = for_fused(q, k, v, bias)
+    return F.scaled_dot_product_attention(q, k, wide, dropout_p=dropout_p, is_causal=True, scale=1.0)[..., : v.size(-1)]
 
 
 def alibi(heads, offsets):

@@ -43,7 +43,7 @@ static void print_class(struct weft_torch_printer *p)
         fprintf(p->out, "    _tied_weights_keys = {\"lm_head.weight\": \"wte.weight\"}\n");
 }
 
-/* The sizes of a decoder are those of its code. */
+/* A decoder's code is for one width and depth, so a different config is an error. */
 static void print_sizes(struct weft_torch_printer *p)
 {
     long long width = p->model->spec->width, layers = p->model->spec->layers;
@@ -140,7 +140,8 @@ static void keep_used(struct part *parts, int count)
     }
 }
 
-/* Prints the functions of module.py that module.py and decoder.py share, and that decoder.py does not define itself. */
+/* Lists the parts of the file to follow and, for decoder.py, the functions of module.py that it does not define itself.
+ */
 static int collect(const struct weft_torch_printer *p, struct part *parts)
 {
     struct part others[MAX_PARTS];
@@ -251,8 +252,10 @@ static enum weft_status lower(struct weft_torch_printer *p, struct weft_net *net
         size.store_rows = size.ring_rows = size.length;
     TRY(weft_net_draw(net, p->model, trains ? WEFT_TRAIN : WEFT_DECODE, size));
     TRY(weft_form_init(form, net->g, trains, p->model->spec->context));
-    if (!trains)
+    if (!trains) {
+        TRY(weft_torch_check_slots(net));
         TRY(weft_form_check_causal(form, "transformers"));
+    }
     return weft_torch_tidy(form, p->code);
 }
 

@@ -49,7 +49,7 @@ struct weft_idiom {
     const struct weft_node *node;
     const struct weft_atom *in[5]; /* that the call reads */
     int count;
-    /* Of attention, with inputs q, k and v [BATCH, heads, rows, width], then optionally the bias of keys, then
+    /* For attention, whose inputs are q, k and v [BATCH, heads, rows, width], then optionally the bias of keys, then
      * optionally visible. Unless it is `plain`, queries are scaled. */
     double scale, dropout;
     bool plain, has_bias, has_visible;
@@ -183,6 +183,8 @@ struct weft_py weft_torch_shape(struct weft_torch_printer *p, const struct weft_
 struct weft_py weft_torch_rows(struct weft_torch_printer *p, const struct weft_atom *a);
 struct weft_py weft_torch_input(struct weft_torch_printer *p, const struct weft_atom *a);
 struct weft_py weft_torch_idiom(struct weft_torch_printer *p, const struct weft_atom *a);
+/* Fails unless the first entry of the cache of a decoder has a row per token, which transformers counts. */
+enum weft_status weft_torch_check_slots(const struct weft_net *net);
 /* Returns the number of a layer's slots in the cache of a decoder. */
 int weft_torch_slots(const struct weft_torch_printer *p, int layer);
 /* Returns whether an atom is a statement without a value: a row per sequence of the cache is replaced. */

@@ -3,11 +3,12 @@
  * print_rows.c - inputs, and the atoms that depend on the sequences of rows.
  *
  * In a decoder, each slot of Weft's cache is an entry of transformers' cache. A slot with a row per token keeps all
- * rows, even if only those of a window are read again. The entries of a layer follow each other, and the first entry of
+ * rows, even if only a window of them is read again. The entries of a layer follow each other, and the first entry of
  * all is a slot with a row per token, because transformers asks it for the number of tokens.
  */
 #include "export/torch/print.h"
 
+#include <limits.h>
 #include <string.h>
 
 static struct weft_py call(const char *text) { return (struct weft_py){text, WEFT_BINDS_CALL}; }
@@ -68,6 +69,21 @@ int weft_torch_slots(const struct weft_torch_printer *p, int layer)
     for (int i = 0; i < p->net->slot_count; i++)
         count += sscanf(p->net->slots[i].name, "blocks.%d.", &other) == 1 && other == layer;
     return count;
+}
+
+enum weft_status weft_torch_check_slots(const struct weft_net *net)
+{
+    int first = INT_MAX, layer;
+    bool counts = false;
+    for (int i = 0; i < net->slot_count; i++) {
+        if (sscanf(net->slots[i].name, "blocks.%d.", &layer) != 1 || layer > first)
+            continue;
+        counts = (layer == first && counts) || net->slots[i].lifetime != WEFT_PER_SEQUENCE;
+        first = layer;
+    }
+    return counts ? WEFT_OK
+                  : FAIL(WEFT_INVALID, "transformers cannot tell how many tokens the cache of this model contains, "
+                                       "because its first layer keeps no row per token");
 }
 
 /* Returns "self.slot + 1", and the width of the slot. */

@@ -29,7 +29,7 @@ void weft_torch_count(struct weft_torch_printer *p, const struct weft_atom *a, i
     p->of[a->id].left += times;
 }
 
-/* What all scopes use: modules, functions and sizes. */
+/* Names that every scope uses: modules, functions and sizes. */
 static const char *const reserved[] = {"self",   "torch",  "F",        "nn",     "math",   "batch",
                                        "length", "attend", "remember", "recall", "rotate", "replace"};
 

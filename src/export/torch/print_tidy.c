@@ -95,7 +95,6 @@ struct tidying {
     struct weft_form *f;
     enum weft_torch_code code;
     struct weft_atom **to; /* by id of an atom: what is printed instead */
-    int room;
     struct weft_atom *position;
 };
 
