@@ -11,6 +11,8 @@
 #include "export/onnx/onnx.h"
 #include "export/torch/print.h"
 
+#include <unistd.h>
+
 static bool is_name(const char *text) { return weft_torch_is_name(text, (int)strlen(text)); }
 
 static void names(void **state)
@@ -82,9 +84,23 @@ static void exports(void **state)
     }
 }
 
+/* A model that reads later tokens cannot be decoded; its folder is not left behind. */
+static void later_tokens(void **state)
+{
+    struct weft_spec spec;
+    struct weft_nn *model;
+    (void)state;
+    open_model(&spec, &model, "gpt2", SMALL "m1=yes m1_mode=sequence");
+    check(weft_params_init(&model->params, 1));
+    check_error(weft_hf_export(model, &weft_hf_own, in_scratch("later")), WEFT_INVALID, "reads later tokens");
+    assert_int_not_equal(access(in_scratch("later"), F_OK), 0);
+    check(weft_hf_export_module(model, in_scratch("later")));
+    close_model(&spec, model);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(names), cmocka_unit_test(identifiers),
-                                              cmocka_unit_test(exports)};
+                                              cmocka_unit_test(exports), cmocka_unit_test(later_tokens)};
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

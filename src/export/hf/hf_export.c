@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The tensors for transformers, created one after the other from Weft's weights. */
 struct tensors {
@@ -90,12 +91,20 @@ static enum weft_status write_files(const struct weft_nn *model, const struct we
     return WEFT_OK;
 }
 
+/* Removes a new folder if the first file could not be written, for example because the model was rejected. */
+static enum weft_status keep_folder(enum weft_status status, const char *folder)
+{
+    if (status != WEFT_OK)
+        rmdir(folder);
+    return status;
+}
+
 enum weft_status weft_hf_export(const struct weft_nn *model, const struct weft_hf_family *family, const char *folder)
 {
     json_t *config = NULL;
     TRY(weft_folder_make(folder));
     if (family == &weft_hf_own)
-        TRY(weft_hf_own_code(model, folder));
+        TRY(keep_folder(weft_hf_own_code(model, folder), folder));
     enum weft_status status =
         family == &weft_hf_own ? weft_hf_own_config(model, &config) : weft_hf_config_make(family, model->spec, &config);
     if (status == WEFT_OK)
@@ -110,7 +119,7 @@ enum weft_status weft_hf_export_module(const struct weft_nn *model, const char *
     json_t *config = NULL;
     TRY(weft_folder_make(folder));
     snprintf(path, sizeof path, "%.4095s/model.py", folder);
-    TRY(weft_torch_print(model, WEFT_TORCH_MODULE, path));
+    TRY(keep_folder(weft_torch_print(model, WEFT_TORCH_MODULE, path), folder));
     enum weft_status status = weft_hf_own_config(model, &config);
     if (status == WEFT_OK) {
         json_object_del(config, "architectures");
